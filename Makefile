@@ -1,0 +1,169 @@
+# Portcullis. `make demo` shows it, `make test` tests it; `make help` lists the rest.
+# V=1 shows commands. BUILD=DIR SANITIZE=address,undefined builds a variant beside the plain one.
+
+V        ?= 0
+BUILD    ?= build
+SANITIZE ?=
+CC       := gcc
+Q        := $(if $(filter 1,$(V)),,@)
+say       = $(if $(filter 1,$(V)),,@printf '  %-8s%s\n' $(1) $(2);)
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+ifeq ($(filter -j%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc)
+endif
+
+# ---- what is built from what -------------------------------------------------
+
+WARN      := -Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
+HOST_C    := -std=gnu17 -D_GNU_SOURCE -O2 -g -fno-omit-frame-pointer -pthread $(WARN) -I. -MMD -MP \
+             $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined,-D_FORTIFY_SOURCE=2)
+HOST_LD   := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE))
+POLICY_LIBS := -l:libsepol.a -lxxhash -lseccomp -lcap-ng
+LIBS      := $(POLICY_LIBS) -lconfig -ljansson
+
+GUEST_C   := -std=gnu17 -O2 -g -ffreestanding -nostdlib -static -fno-pic -fno-pie -no-pie -march=x86-64 \
+             -fcf-protection=none -fno-stack-protector -fno-asynchronous-unwind-tables $(WARN) -I. -MMD -MP
+KERNEL_C  := $(GUEST_C) -mgeneral-regs-only -mno-red-zone -mcmodel=kernel
+DOMAIN_C  := $(GUEST_C) -Iguest/lib/include
+
+src        = $(sort $(foreach d,$(1),$(wildcard $(d)/*.c) $(wildcard $(d)/*.S)))
+objects    = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
+guest_objects = $(patsubst %,build/obj/%.guest.o,$(basename $(1)))
+
+POLICY_O  := $(call objects,$(call src,policy))
+VMM_O     := $(call objects,$(call src,vmm))
+MONITOR_O := $(call objects,$(filter-out monitor/main.c,$(call src,monitor monitor/bench)))
+KERNEL_O  := $(call guest_objects,$(call src,guest/kernel))
+DOMLIB_O  := $(call guest_objects,$(call src,guest/lib))
+PROGRAMS  := $(patsubst guest/programs/%.c,build/domains/%.elf,$(wildcard guest/programs/*.c))
+HOSTILE   := $(patsubst tests/hostile/domains/%.c,build/tests/domains/%.elf,$(wildcard tests/hostile/domains/*.c)) \
+             $(patsubst tests/hostile/kernels/%.c,build/tests/kernels/%.elf,$(wildcard tests/hostile/kernels/*.c))
+SUITES    := $(patsubst tests/%,%,$(patsubst %/,%,$(wildcard tests/policy/ tests/vmm/ tests/guest/ tests/monitor/)))
+TSAN      := $(patsubst tests/tsan/%.c,%,$(wildcard tests/tsan/*.c))
+
+all: $(BUILD)/portcullis $(PROGRAMS)
+
+$(BUILD)/obj/%.o: %.c | build/.deps
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(HOST_C) -c -o $@ $<
+
+$(BUILD)/obj/vmm/kernel_blob.o: vmm/kernel_blob.S build/kernel.elf
+	$(call say,AS,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -I. -DKERNEL_ELF='"build/kernel.elf"' -c -o $@ $<
+
+build/obj/guest/kernel/%.guest.o: guest/kernel/%.c | build/.deps
+	$(call say,KERNEL,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(KERNEL_C) -c -o $@ $<
+
+build/obj/guest/kernel/%.guest.o: guest/kernel/%.S | build/.deps
+	$(call say,KERNEL,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(KERNEL_C) -c -o $@ $<
+
+build/obj/guest/lib/%.guest.o: guest/lib/%.c | build/.deps
+	$(call say,DOMAIN,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(DOMAIN_C) -c -o $@ $<
+
+build/obj/guest/lib/%.guest.o: guest/lib/%.S | build/.deps
+	$(call say,DOMAIN,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(DOMAIN_C) -c -o $@ $<
+
+build/obj/guest/programs/%.guest.o: guest/programs/%.c | build/.deps
+	$(call say,DOMAIN,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(DOMAIN_C) -c -o $@ $<
+
+build/obj/tests/hostile/%.guest.o: tests/hostile/%.c | build/.deps
+	$(call say,HOSTILE,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(if $(findstring /kernels/,$<),$(KERNEL_C),$(DOMAIN_C)) -c -o $@ $<
+
+build/kernel.elf: $(KERNEL_O) guest/kernel/kernel.ld
+	$(call say,LD,$@)
+	$(Q)$(CC) -nostdlib -static -no-pie -Wl,--build-id=none -Wl,-z,noexecstack -Wl,-z,max-page-size=4096 -T guest/kernel/kernel.ld -o $@ $(KERNEL_O)
+
+build/libdomain.a: $(DOMLIB_O)
+	$(call say,AR,$@)
+	$(Q)rm -f $@; ar rcs $@ $^
+
+domain_ld = $(CC) -nostdlib -static -no-pie -Wl,--build-id=none -Wl,-z,noexecstack -Wl,-z,max-page-size=4096 -T guest/lib/domain.ld -o $@ $< build/libdomain.a
+
+build/domains/%.elf: build/obj/guest/programs/%.guest.o build/libdomain.a guest/lib/domain.ld
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(domain_ld)
+
+build/tests/domains/%.elf: build/obj/tests/hostile/domains/%.guest.o build/libdomain.a guest/lib/domain.ld
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(domain_ld)
+
+build/tests/kernels/%.elf: build/obj/tests/hostile/kernels/%.guest.o guest/kernel/kernel.ld
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -nostdlib -static -no-pie -Wl,--build-id=none -Wl,-z,noexecstack -Wl,-z,max-page-size=4096 -T guest/kernel/kernel.ld -o $@ $<
+
+$(BUILD)/libpolicy.a: $(POLICY_O)
+$(BUILD)/libvmm.a: $(VMM_O)
+$(BUILD)/libmonitor.a: $(MONITOR_O)
+$(BUILD)/lib%.a:
+	$(call say,AR,$@)
+	@mkdir -p $(@D)
+	$(Q)rm -f $@; ar rcs $@ $^
+
+HOST_LIBS := $(BUILD)/libmonitor.a $(BUILD)/libvmm.a $(BUILD)/libpolicy.a
+
+$(BUILD)/portcullis: $(call objects,monitor/main.c) $(HOST_LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(HOST_LD) -o $@ $^ $(LIBS)
+
+# ---- tests -------------------------------------------------------------------
+
+# tests/policy links policy/ alone: that is the proof that it needs no KVM.
+suite_libs = $(if $(filter policy,$(1)),$(BUILD)/libpolicy.a,$(HOST_LIBS))
+define suite_rule
+$(BUILD)/tests/$(1): $(call objects,$(call src,tests/$(1) tests/support)) $(call suite_libs,$(1))
+	$$(call say,LD,$$@)
+	@mkdir -p $$(@D)
+	$$(Q)$$(CC) $$(HOST_LD) -o $$@ $$^ $$(if $$(filter policy,$(1)),$$(POLICY_LIBS),$$(LIBS)) -lcriterion
+endef
+$(foreach s,$(SUITES),$(eval $(call suite_rule,$(s))))
+
+$(BUILD)/tests/tsan-%: $(BUILD)/obj/tests/tsan/%.o $(HOST_LIBS)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(HOST_LD) -o $@ $^ $(LIBS)
+
+# ---- set-up ------------------------------------------------------------------
+
+DEPS := gcc make pkg-config libsepol-dev libxxhash-dev libconfig-dev libjansson-dev libseccomp-dev libcap-ng-dev \
+        libvirt-dev libcriterion-dev xxhash python3 policycoreutils-python-utils
+
+build/.deps: Makefile
+	@mkdir -p build
+	@missing=; for p in $(DEPS); do \
+	  dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q '^install ok installed' || missing="$$missing $$p"; done; \
+	if [ -n "$$missing" ]; then \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then run=; \
+	  elif command -v apt-get >/dev/null && sudo -n true 2>/dev/null; then run=sudo; \
+	  else echo "portcullis: missing packages; install them with: apt-get install$$missing" >&2; exit 1; fi; \
+	  echo "  APT    $$missing"; \
+	  $$run apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$run apt-get install -y -qq --no-install-recommends $$missing >build/apt.log 2>&1 \
+	    || { tail -n 5 build/apt.log >&2; echo "portcullis: could not install:$$missing" >&2; exit 1; }; \
+	fi
+	@touch $@
+
+clean:
+	$(Q)rm -rf build
+
+-include $(shell find build -name '*.d' 2>/dev/null)
+.PHONY: all clean
+.SECONDARY:
