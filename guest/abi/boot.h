@@ -1,0 +1,126 @@
+/*
+ * What the host hands over at start: to each domain, to the kernel, per vCPU.
+ *
+ * Built by vmm/layout.c before the first instruction and never changed by the
+ * host afterwards. The host never reads these structures back, except the one
+ * word kernel_domain.state, which it shows to people and believes in nothing.
+ */
+#ifndef PORTCULLIS_ABI_BOOT_H
+#define PORTCULLIS_ABI_BOOT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "guest/abi/call.h"
+#include "guest/abi/limits.h"
+
+#define BOOT_MAGIC 0x0131534c4c554350ull /* "PCULLS1\1", little-endian */
+
+/* At VA_BOOT in each domain: the entry point gets its address in rdi. */
+struct boot_record {
+	uint64_t magic;
+	uint64_t tsc_khz;       /* guest TSC ticks per millisecond */
+	uint64_t start_tsc;     /* TSC when ... */
+	uint64_t start_unix_ns; /* ... the host's CLOCK_REALTIME was this */
+	uint64_t heap_bytes;
+	uint64_t data_bytes;  /* 0: no data file */
+	uint64_t slot_stride; /* bytes; a power of two */
+	uint64_t bulk_bytes;  /* of each slot */
+	uint32_t first_slot;  /* this domain's slots: [first, first + n) */
+	uint32_t n_slots;
+	uint32_t domain; /* index in the guest */
+	uint32_t vcpu;
+	uint32_t n_arguments;
+	uint32_t flags; /* BOOT_SHARED_VCPU ... */
+	uint8_t random[32];
+	char name[MAX_NAME_BYTES];
+	uint32_t argument[MAX_ARGUMENTS]; /* offsets into text */
+	char text[MAX_ARGUMENT_BYTES];
+};
+
+#define BOOT_SHARED_VCPU 1u /* other domains run on this vCPU: spinning for them is in vain */
+
+/* Lines of struct kernel_domain.state. */
+enum domain_run_state {
+	DOMAIN_RUNNABLE = 0,
+	DOMAIN_BLOCKED = 1, /* in SYS_WAIT */
+	DOMAIN_DEAD = 2,
+};
+
+/* Ring-3 registers of a domain that does not run, as the kernel's trap path stores them. */
+struct trap_frame {
+	uint64_t r15, r14, r13, r12, r11, r10, r9, r8;
+	uint64_t rbp, rdi, rsi, rdx, rcx, rbx, rax;
+	uint64_t vector, error;
+	uint64_t rip, cs, rflags, rsp, ss;
+};
+
+/* At VA_KERNEL_DOMAIN + index * page: the kernel's state of one domain, begun by the host. */
+struct kernel_domain {
+	uint32_t state; /* enum domain_run_state; atomic; written by the owning vCPU */
+	uint32_t vcpu;
+	uint64_t cr3;
+	uint64_t wake_seen;     /* SYS_WAIT's first argument while blocked */
+	uint64_t wake_deadline; /* TSC; UINT64_MAX: none */
+	uint64_t call_page;     /* kernel virtual address of the domain's call page */
+	uint64_t record;        /* kernel virtual address of its domain_page */
+	uint32_t first_slot;
+	uint32_t n_slots;
+	uint32_t next; /* next domain of the same vCPU, a ring */
+	uint32_t index;
+	struct trap_frame frame;
+	uint8_t pad[16];
+	uint8_t fpu[512] __attribute__((aligned(64))); /* fxsave image, initialised */
+	uint8_t rest[ABI_PAGE_BYTES - 64 - 192 - 512];
+};
+
+/* At VA_KERNEL_CPU + vCPU * 2 pages: its state, then its hypercall page. */
+struct kernel_cpu {
+	uint64_t self;       /* its own address: gs:0 */
+	uint64_t user_rsp;   /* scratch of the SYSCALL entry: gs:8 */
+	uint64_t kernel_rsp; /* top of this vCPU's stack: gs:16 */
+	uint64_t hypercall;  /* struct hypercall_page of this vCPU */
+	uint32_t vcpu;
+	uint32_t apic_id;
+	uint32_t first_domain; /* of the ring of this vCPU's domains; NO_DOMAIN if it has none */
+	uint32_t current;
+	uint32_t n_domains;
+	uint32_t armed;   /* the APIC timer runs */
+	uint64_t gdt[16]; /* built by the host; TSS descriptor included */
+	uint8_t tss[104];
+	uint8_t rest[ABI_PAGE_BYTES - 56 - 128 - 104];
+};
+
+#define KERNEL_CPU_STRIDE (2u * ABI_PAGE_BYTES)
+
+/* At VA_KERNEL_BOOT. */
+struct kernel_boot {
+	uint64_t magic;
+	uint64_t tsc_khz;
+	uint32_t n_vcpus;
+	uint32_t n_domains;
+	uint32_t apic_tick_ns; /* nanoseconds of one APIC timer count at divide-by-1 */
+	uint32_t slice_us;     /* preemption tick */
+	uint64_t idt;          /* page for the IDT: kernel builds it */
+};
+
+/* Interrupt vectors. */
+#define VECTOR_TIMER 0x40
+#define VECTOR_WAKE 0x41 /* another vCPU, the host, or another guest: look at your event counts */
+#define VECTOR_SPURIOUS 0xff
+
+/* Segment selectors in kernel_cpu.gdt, in the order that SYSCALL wants. */
+#define SELECTOR_KERNEL_CODE 0x08
+#define SELECTOR_KERNEL_DATA 0x10
+#define SELECTOR_USER_DATA 0x1b
+#define SELECTOR_USER_CODE 0x23
+#define SELECTOR_TSS 0x28
+
+_Static_assert(sizeof(struct boot_record) <= ABI_PAGE_BYTES, "one page");
+_Static_assert(sizeof(struct trap_frame) == 176, "22 words");
+_Static_assert(sizeof(struct kernel_domain) == ABI_PAGE_BYTES, "one page");
+_Static_assert(offsetof(struct kernel_domain, frame) == 64, "the kernel's assembly uses it");
+_Static_assert(offsetof(struct kernel_domain, fpu) % 64 == 0, "fxsave wants 16");
+_Static_assert(sizeof(struct kernel_cpu) == ABI_PAGE_BYTES, "one page");
+
+#endif
