@@ -1,0 +1,49 @@
+/*
+ * A change: prepare, stop, commit, verify, resume, report (design: 7; Flask,
+ * USENIX Security 1999, 5.3; F8-F10).
+ *
+ * Everything that alters decisions goes this way, one at a time. Prepare runs
+ * on the loop, asynchronously, while guests run; from the end of prepare to the
+ * report it is one uninterrupted call on the loop thread.
+ */
+#ifndef PORTCULLIS_MONITOR_CHANGE_H
+#define PORTCULLIS_MONITOR_CHANGE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "monitor/manifest.h"
+#include "monitor/monitor.h"
+#include "policy/server.h"
+#include "policy/sid.h"
+
+enum change_kind {
+	CHANGE_POLICY,
+};
+
+struct change_request {
+	enum change_kind kind;
+	bool plan_only; /* prepare, report with "planned", change nothing */
+	bool force;     /* also when the author would lose the right to do it again */
+	enum stop_mode stop;
+	policy_sid author;
+	const struct policy_source *sources; /* CHANGE_POLICY; copied, descriptors dup'ed */
+	size_t n_sources;
+};
+
+/*
+ * status 0: the report (form in docs/cli: "policy push"), owned by the callee;
+ * -EKEYREJECTED: the author would lock itself out; -EBADMSG: the policy was
+ * refused; -ETIMEDOUT, -ECONNRESET: the security server failed; -EOWNERDEAD: in force,
+ * report given, but guests named in "killed" were killed. why holds lines for the user.
+ */
+typedef void change_done_fn(void *opaque, int status, json_t *report, const char *why);
+
+/* 0: under way, done will be called from the loop. -EBUSY: another one is; -ENOMEM, -errno: not begun. */
+int change_begin(struct monitor *monitor, const struct change_request *request, change_done_fn *done,
+                 void *opaque, char why[static WHY_BYTES]);
+
+/* The client with that opaque has gone: its change, if still in prepare, is dropped without a trace. */
+void change_abandon(struct monitor *monitor, const void *opaque);
+
+#endif

@@ -1,0 +1,75 @@
+/*
+ * The monitor: what everything in monitor/ shares.
+ *
+ * One per process. Fields are set up in monitor_create, in the order below, and
+ * taken down in the reverse; each part is owned by the file that is named.
+ */
+#ifndef PORTCULLIS_MONITOR_MONITOR_H
+#define PORTCULLIS_MONITOR_MONITOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "monitor/manifest.h"
+#include "policy/launcher.h"
+#include "policy/sid.h"
+
+struct audit;
+struct change;
+struct control;
+struct loop;
+struct posture;
+struct registry;
+
+struct monitor_options {
+	struct launcher *launcher;       /* not taken */
+	const struct manifest *manifest; /* not taken; outlives the monitor */
+	int kvm_fd;                      /* not taken; -1: no guest can be started */
+	enum stop_mode stop;
+	double deadline_seconds; /* of a stop, and of a security server's answers */
+	bool quiet;              /* domains' log lines are not written */
+	bool serve;              /* does not end with the last guest */
+};
+
+struct monitor {
+	/* Immutable after monitor_create. */
+	struct launcher *launcher;
+	const struct manifest *manifest;
+	int kvm_fd;
+	enum stop_mode stop;
+	uint64_t deadline_ns;
+	bool serve;
+	uint64_t started_ns;
+
+	/* Each with a header of its own. */
+	struct loop *loop;         /* loop.h */
+	struct audit *audit;       /* audit.h */
+	struct registry *registry; /* registry.h: guests, domains, channels; has the registry lock */
+	struct posture *posture;   /* posture.h: what decisions are made by */
+	struct change *change;     /* change.h: the change that is under way; NULL: none. Loop thread only */
+	struct control *control;   /* control.h; NULL: no socket */
+};
+
+/*
+ * Brings the policy in force and builds the guest of the manifest, stopped
+ * before its first instruction: so the control socket can be opened before.
+ * One line in why, or several for a policy's errors.
+ */
+int monitor_create(const struct monitor_options *options, struct monitor **monitor, char **why);
+
+/* Lets the guests run. */
+int monitor_start(struct monitor *monitor, char why[static WHY_BYTES]);
+
+/*
+ * Serves until every domain has exited, a signal arrives (SIGINT, SIGTERM are taken by the
+ * loop), or monitor_end. Returns the exit status of `run`.
+ */
+int monitor_run(struct monitor *monitor);
+
+/* Ends monitor_run with that status. Loop thread. */
+void monitor_end(struct monitor *monitor, int status);
+
+/* Stops guests in order, closes everything. NULL is allowed. */
+void monitor_destroy(struct monitor *monitor);
+
+#endif
