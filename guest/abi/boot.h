@@ -88,7 +88,14 @@ struct kernel_cpu {
 	uint32_t armed;   /* the APIC timer runs */
 	uint64_t gdt[16]; /* built by the host; TSS descriptor included */
 	uint8_t tss[104];
-	uint8_t rest[ABI_PAGE_BYTES - 56 - 128 - 104];
+
+	/* The kernel's own; the host leaves them zero. */
+	uint64_t timer_at;      /* TSC at which the APIC timer fires; UINT64_MAX: not armed */
+	uint64_t next_deadline; /* not later than the first wake_deadline; UINT64_MAX: none */
+	uint64_t slice_start;   /* TSC at which the running domain got the vCPU */
+	uint32_t n_runnable;
+	uint32_t loaded; /* whose address space and FPU state the vCPU holds; NO_DOMAIN at first */
+	uint8_t rest[ABI_PAGE_BYTES - 56 - 128 - 104 - 32];
 };
 
 #define KERNEL_CPU_STRIDE (2u * ABI_PAGE_BYTES)
@@ -121,6 +128,7 @@ _Static_assert(sizeof(struct trap_frame) == 176, "22 words");
 _Static_assert(sizeof(struct kernel_domain) == ABI_PAGE_BYTES, "one page");
 _Static_assert(offsetof(struct kernel_domain, frame) == 64, "the kernel's assembly uses it");
 _Static_assert(offsetof(struct kernel_domain, fpu) % 64 == 0, "fxsave wants 16");
+_Static_assert(offsetof(struct kernel_cpu, tss) == 184, "the kernel's assembly uses tss.rsp0");
 _Static_assert(sizeof(struct kernel_cpu) == ABI_PAGE_BYTES, "one page");
 
 #endif
