@@ -108,8 +108,33 @@ struct kernel_boot {
 	uint32_t n_domains;
 	uint32_t apic_tick_ns; /* nanoseconds of one APIC timer count at divide-by-1 */
 	uint32_t slice_us;     /* preemption tick */
-	uint64_t idt;          /* page for the IDT: kernel builds it */
+	uint64_t idt;          /* VA_KERNEL_IDT, read-write: a page for the IDT, which the kernel builds */
 };
+
+/*
+ * What a vCPU finds at the kernel's ELF entry. The host has loaded everything
+ * static; the kernel only fills the IDT and programs its timer.
+ *
+ *	rdi	its struct kernel_cpu; every other general register is 0
+ *	rsp	kernel_cpu.kernel_rsp, top of its stack (16-byte aligned)
+ *	rflags	interrupts off
+ *	cr3	the kernel-only address space: no page of ring 3 is mapped
+ *	cr0	PE MP ET NE WP AM PG
+ *	cr4	PAE OSFXSR OSXMMEXCPT, and SMEP SMAP UMIP where CPUID offers them
+ *	efer	SCE LME LMA NXE
+ *	gdt	kernel_cpu.gdt, limit 127, selectors as below
+ *	tr	SELECTOR_TSS: kernel_cpu.tss, rsp0 = kernel_cpu.kernel_rsp, no I/O bitmap
+ *	idt	kernel_boot.idt, limit 4095: empty until a vCPU fills it. All vCPUs share the page
+ *	gs	MSR_GS_BASE and MSR_KERNEL_GS_BASE both hold kernel_cpu.self: swapgs at each
+ *		crossing of the ring
+ *	syscall	STAR for these selectors; LSTAR = the kernel's ELF symbol `syscall_entry`, else 0;
+ *		FMASK = TF IF DF IOPL NT RF AC
+ *	apic	x2APIC mode on, software-enabled with VECTOR_SPURIOUS, task priority 0
+ *	x87	FCW 0x37f, MXCSR 0x1f80
+ *
+ * The stack pointer at a domain's entry (kernel_domain.frame) is VA_STACK_TOP, 16-byte aligned,
+ * with nothing on the stack; rdi is VA_BOOT, every other general register 0.
+ */
 
 /* Interrupt vectors. */
 #define VECTOR_TIMER 0x40

@@ -60,7 +60,8 @@ struct call_page {
 	uint8_t reserved[2944];
 };
 
-#define HYPERCALL_PORT 0x5043
+#define HYPERCALL_PORT                                                                                       \
+	0x5043 /* OUT: a hypercall. IN, 4 bytes: a number that grows by one with each IN of the vCPU */
 
 enum hypercall {
 	HYPERCALL_CONNECT =

@@ -18,6 +18,8 @@
 
 /* Guest-physical; 36 bits suffice. */
 #define GPA_RAM 0x0ull
+#define GPA_KERNEL 0x100000ull  /* the kernel's ELF image: physical = virtual - VA_KERNEL + this */
+#define GPA_DATA 0x100000000ull /* data files, each a read-only memslot; up to the outbox window */
 #define GPA_OUTBOX 0x400000000ull
 #define GPA_INBOX 0x800000000ull
 #define GPA_RECORD 0xc00000000ull
@@ -38,9 +40,11 @@
 /* Virtual, supervisor only. */
 #define VA_KERNEL 0xffffffff80000000ull        /* the kernel's ELF addresses */
 #define VA_KERNEL_BOOT 0xffffffff90000000ull   /* struct kernel_boot; read-only */
-#define VA_KERNEL_CPU 0xffffffffa0000000ull    /* struct kernel_cpu, one page per vCPU */
+#define VA_KERNEL_CPU 0xffffffffa0000000ull    /* struct kernel_cpu and a hypercall page per vCPU */
 #define VA_KERNEL_STACK 0xffffffffb0000000ull  /* stacks of KERNEL_STACK_STRIDE, a guard page below each */
 #define VA_KERNEL_RECORD 0xffffffffc0000000ull /* the whole record window; read-only */
+#define VA_KERNEL_CALL 0xffffffffe0000000ull   /* call pages once more, one per domain; read-write */
+#define VA_KERNEL_IDT 0xffffffffe8000000ull    /* one page, read-write */
 #define VA_KERNEL_DOMAIN 0xfffffffff0000000ull /* struct kernel_domain, one page per domain */
 
 #define KERNEL_STACK_BYTES 8192u
