@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "monitor/monitor.h"
+#include "monitor/watch.h"
 #include "policy/avc.h"
 #include "policy/server.h"
 #include "policy/sid.h"
@@ -27,6 +28,14 @@ struct policy_instance {
 	bool mls;
 };
 
+/* What loading a policy gave. */
+struct policy_load {
+	bool done;
+	int status;
+	char *why; /* lines for the user, malloc'ed; NULL: none */
+	struct policy_instance policy;
+};
+
 struct posture {
 	/* Registry lock. */
 	struct avc *avc;
@@ -37,7 +46,41 @@ struct posture {
 
 	/* Loop thread only. */
 	struct policy_instance policy;
+	struct server_watch watch; /* of policy.server */
+	struct policy_load replacement; /* of a server that died */
+	uint64_t next_try_ns;           /* to start one */
+	struct loop_timer timer;        /* connects that wait too long; another try to start a server */
 };
+
+/*
+ * Starts a security server and puts the loading of these sources to it; *load
+ * (which must stay where it is) is filled in by server_dispatch. 0 or -errno and why.
+ */
+int policy_begin(struct monitor *monitor, const struct policy_source *sources, size_t n_sources,
+                 struct policy_load *load, char why[static WHY_BYTES]);
+
+/* Gives up or frees whatever of it is there. */
+void policy_release(struct policy_instance *policy);
+
+/*
+ * Loads the manifest's policies and makes them the first posture: number 1,
+ * enforcing. Waits for the server. *why gets malloc'ed lines on failure.
+ */
+int posture_create(struct monitor *monitor, char **why);
+void posture_destroy(struct monitor *monitor);
+
+/* Interns every context of the manifest and marks those that the policy knows. Waits for the server. */
+int posture_learn(struct monitor *monitor, const struct manifest *manifest, char why[static WHY_BYTES]);
+
+/* From now on the loop listens to the server in force; a dead one is replaced from the sealed image. */
+void posture_watch(struct monitor *monitor);
+
+/* Puts the candidate in force; under the registry lock, by commit alone. The old instance is returned. */
+struct policy_instance posture_switch(struct monitor *monitor, struct policy_instance *candidate,
+                                      uint64_t policy_number);
+
+/* After questions were put, or connects became pending: the loop's timers follow. */
+void posture_rearm(struct monitor *monitor);
 
 /* One permission of a subject: yes, no, or why there is no answer. text says what is missing. */
 typedef void permission_fn(void *opaque, bool allowed, const char *text);

@@ -1,0 +1,125 @@
+/*
+ * A channel: two ends, two flows, and what stands in memory for them.
+ *
+ * Memory follows from state by two functions alone: channel_word says what an
+ * end's slot record holds, channel_part what of the peer's outbox stands in its
+ * inbox slot. Whatever happens to a channel (accept, close, death, cut) changes
+ * the states first and then makes memory follow: to open, windows before
+ * records; to take away, records before windows, so that a reader's second look
+ * at its record is sufficient (design: 7, commit).
+ * All under the registry lock.
+ */
+#ifndef PORTCULLIS_MONITOR_CHANNEL_H
+#define PORTCULLIS_MONITOR_CHANNEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "monitor/needs.h"
+#include "monitor/registry.h"
+#include "vmm/window.h"
+
+enum channel_side {
+	SIDE_CLIENT,
+	SIDE_SERVER,
+	N_SIDES
+};
+
+enum flow_state {
+	FLOW_DENIED,  /* never allowed */
+	FLOW_PENDING, /* allowed; opens when the server accepts */
+	FLOW_OPEN,
+	FLOW_CUT,     /* a change took it away, for good */
+	FLOW_CLOSED,  /* an end closed or died */
+};
+
+/* Out of the end with the same index. */
+struct flow {
+	enum flow_state state;
+	bool flowctl;          /* the destination's header is readable at the source */
+	uint64_t messages;     /* as last inspected, for display */
+	uint64_t bytes;
+	uint64_t unread_bytes;
+};
+
+/* Why an end is no longer held. */
+enum end_fate {
+	END_HELD,
+	END_NEW,    /* server end before accept */
+	END_CLOSED, /* in order */
+	END_DIED,
+};
+
+struct endpoint {
+	struct domain *domain;
+	uint32_t slot;
+	uint64_t generation;
+	enum end_fate fate;
+	bool owns_slot;        /* false once the slot was given back */
+	enum window_part part; /* what its inbox slot shows now */
+};
+
+struct channel {
+	uint64_t number;
+	struct endpoint end[N_SIDES];
+	struct flow flow[N_SIDES];
+	struct service *service;
+	policy_sid client_sid; /* the client's identity in decisions: its own context, or whom it speaks for */
+	uint64_t opened_at_policy;
+	bool accepted;
+	bool dead; /* in the graveyard */
+
+	struct channel *previous, *next; /* registry's list */
+	struct channel *backlog_next;
+};
+
+/* What a cut found in flight in one flow. Counters of a guest, clamped. */
+struct flow_loss {
+	uint64_t messages;
+	uint64_t bytes;
+	uint32_t calls; /* domains that were blocked on it */
+};
+
+/*
+ * A channel that was granted, not accepted yet: takes both slots, queues it at
+ * the service, publishes the client's record. CALL_NO_SLOT, CALL_BUSY (backlog);
+ * then nothing has changed (I7).
+ */
+int channel_create(struct registry *registry, struct domain *client, struct service *service,
+                   const struct verdict *verdict, uint64_t policy_number, struct channel **channel);
+
+/* The oldest connect that waits at one of the server's services, opened; NULL: none. */
+struct channel *channel_accept(struct registry *registry, struct domain *server);
+
+/* An end closes it (END_CLOSED) or died (END_DIED); the peer is told. Frees the channel when no end is left. */
+void channel_end(struct registry *registry, struct channel *channel, enum channel_side side,
+                 enum end_fate fate);
+
+/* The channel that the domain holds in that slot, and its side; NULL: none. */
+struct channel *channel_at(struct domain *domain, uint64_t slot, enum channel_side *side);
+
+/* Whether the flow lets anything through now, or will after accept. */
+bool flow_live(const struct flow *flow);
+
+/*
+ * The steps of a cut, in the order of the design page. States first (flow[side]
+ * is set to FLOW_CUT by the caller), then channel_publish_cut for every channel, then
+ * windows, then channel_inspect, then wakes.
+ */
+void channel_publish_cut(struct registry *registry, struct channel *channel);
+
+/* What the end's inbox slot has to show in the present state. */
+enum window_part channel_part(const struct channel *channel, enum channel_side side);
+
+/* In flight in flow[side] at its cut. Two counters, each read once and clamped. */
+struct flow_loss channel_inspect(struct channel *channel, enum channel_side side);
+
+/* Reads the counters of flow[side] for display. */
+void channel_count(struct channel *channel, enum channel_side side);
+
+/* Who decides about this channel: for needs.h. */
+struct subjects channel_subjects(const struct channel *channel);
+
+const char *flow_state_name(enum flow_state state);
+
+#endif

@@ -1,0 +1,297 @@
+#include "monitor/guest.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "monitor/audit.h"
+#include "monitor/channel.h"
+#include "monitor/loop.h"
+#include "monitor/mediation.h"
+#include "monitor/posture.h"
+#include "vmm/check.h"
+#include "vmm/stop.h"
+
+#define SHUTDOWN_NS 1000000000ull
+
+/* ---- handlers: vCPU threads ---- */
+
+static void on_log(void *owner, uint32_t domain, const char *text, uint64_t n_lost)
+{
+	struct guest *guest = owner;
+
+	audit_log(guest->monitor->audit, guest->name,
+	          domain < guest->n_domains ? guest->domains[domain].name : NULL, text, n_lost);
+}
+
+static void on_crash(void *owner, const struct machine_crash *crash)
+{
+	struct guest *guest = owner;
+	struct registry *registry = registry_lock(guest->monitor);
+	struct domain *domain = crash->domain < guest->n_domains ? &guest->domains[crash->domain] : NULL;
+
+	if (domain) {
+		domain_end(registry, domain, true, 0);
+	} else {
+		guest->lost = true;
+		snprintf(guest->crash, sizeof(guest->crash), "%s", crash->text);
+		guest_reap(registry, guest);
+	}
+	registry_unlock(registry);
+	audit_notice(guest->monitor->audit, "PORTCULLIS_CRASH", "guest=\"%s\"%s%s%s %s", guest->name,
+	             domain ? " domain=\"" : "", domain ? domain->name : "", domain ? "\"" : "", crash->text);
+	audit_log(guest->monitor->audit, guest->name, domain ? domain->name : NULL, crash->text, 0);
+	registry_kick(registry);
+}
+
+static const struct machine_handlers handlers = {
+        .request = mediation_request,
+        .log = on_log,
+        .crashed = on_crash,
+};
+
+/* ---- building ---- */
+
+static int intern(struct posture *posture, const struct manifest *manifest,
+                  const struct manifest_domain *from, const char *context, policy_sid *sid,
+                  char why[static WHY_BYTES])
+{
+	int error = sid_intern(posture->sids, context, sid);
+
+	if (error == -EINVAL)
+		snprintf(why, WHY_BYTES, "%s:%u: \"%s\" is no security context: expected user:role:type:level",
+		         manifest->path, from->line, context);
+	else if (error < 0)
+		snprintf(why, WHY_BYTES, "%s:%u: %s", manifest->path, from->line, strerror(-error));
+	else if (!sid_known(posture->sids, *sid)) {
+		snprintf(why, WHY_BYTES, "%s:%u: the policy does not know the context \"%s\" of domain \"%s\"",
+		         manifest->path, from->line, context, from->name);
+		error = -EINVAL;
+	}
+	return error;
+}
+
+static int domain_init(struct guest *guest, uint32_t index, const struct manifest *manifest,
+                       char why[static WHY_BYTES])
+{
+	const struct manifest_domain *from = &manifest->domains[index];
+	struct posture *posture = guest->monitor->posture;
+	struct domain *domain = &guest->domains[index];
+	int error;
+
+	domain->guest = guest;
+	domain->index = index;
+	domain->vcpu = from->vcpu;
+	domain->n_services = from->n_services;
+	snprintf(domain->name, sizeof(domain->name), "%s", from->name);
+	error = intern(posture, manifest, from, from->context, &domain->sid, why);
+	for (uint32_t s = 0; s < from->n_services && error == 0; s++) {
+		const struct manifest_service *service = &from->services[s];
+
+		domain->services[s].name = service->name;
+		domain->services[s].domain = domain;
+		error = intern(posture, manifest, from, service->context[0] ? service->context : from->context,
+		               &domain->services[s].sid, why);
+	}
+	return error;
+}
+
+static int machine_build(struct guest *guest, const struct manifest *manifest, char why[static WHY_BYTES])
+{
+	struct domain_spec *specs = calloc(manifest->n_domains, sizeof(*specs));
+	int error;
+
+	if (!specs)
+		return -ENOMEM;
+	for (uint32_t d = 0; d < manifest->n_domains; d++) {
+		const struct manifest_domain *from = &manifest->domains[d];
+
+		specs[d] = (struct domain_spec){
+		        .name = from->name,
+		        .image_name = from->program,
+		        .image = from->image,
+		        .image_bytes = from->image_bytes,
+		        .arguments = (const char *const *)from->arguments,
+		        .n_arguments = from->n_arguments,
+		        .vcpu = from->vcpu,
+		        .n_slots = from->n_slots,
+		        .heap_bytes = from->heap_bytes,
+		        .stack_bytes = from->stack_bytes,
+		        .data_fd = from->data_fd,
+		        .data_bytes = from->data_bytes,
+		};
+	}
+	struct machine_spec spec = {
+	        .name = guest->name,
+	        .n_vcpus = manifest->n_vcpus,
+	        .n_domains = manifest->n_domains,
+	        .domains = specs,
+	        .bulk_bytes = manifest->bulk_bytes,
+	        .kvm_fd = guest->monitor->kvm_fd,
+	};
+	error = machine_create(&spec, &handlers, guest, &guest->machine, why);
+	free(specs);
+	return error;
+}
+
+static int slots_init(struct guest *guest)
+{
+	for (uint32_t d = 0; d < guest->n_domains; d++) {
+		struct domain *domain = &guest->domains[d];
+
+		domain->first_slot = machine_first_slot(guest->machine, d);
+		domain->n_slots = machine_n_slots(guest->machine, d);
+		domain->slots = calloc(domain->n_slots, sizeof(*domain->slots));
+		if (!domain->slots)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static void guest_free(struct guest *guest)
+{
+	machine_destroy(guest->machine);
+	for (uint32_t d = 0; guest->domains && d < guest->n_domains; d++)
+		free(guest->domains[d].slots);
+	free(guest->domains);
+	free(guest);
+}
+
+int guest_create(struct monitor *monitor, const struct manifest *manifest, struct guest **out,
+                 char why[static WHY_BYTES])
+{
+	struct guest *guest = calloc(1, sizeof(*guest));
+	struct registry *registry;
+	int error = -ENOMEM;
+
+	snprintf(why, WHY_BYTES, "%s", strerror(ENOMEM));
+	if (!guest)
+		return -ENOMEM;
+	guest->monitor = monitor;
+	guest->n_vcpus = manifest->n_vcpus;
+	guest->n_domains = manifest->n_domains;
+	snprintf(guest->name, sizeof(guest->name), "%s", manifest->name);
+	guest->domains = calloc(manifest->n_domains ? manifest->n_domains : 1, sizeof(*guest->domains));
+	if (!guest->domains)
+		goto fail;
+	for (uint32_t d = 0; d < manifest->n_domains; d++) {
+		error = domain_init(guest, d, manifest, why);
+		if (error < 0)
+			goto fail;
+	}
+	error = machine_build(guest, manifest, why);
+	if (error < 0)
+		goto fail;
+	error = slots_init(guest);
+	if (error < 0)
+		goto fail;
+	registry = registry_lock(monitor);
+	guest->index = registry->n_guests;
+	registry->guests[registry->n_guests++] = guest;
+	registry_unlock(registry);
+	*out = guest;
+	return 0;
+fail:
+	guest_free(guest);
+	return error;
+}
+
+void guest_destroy(struct guest *guest)
+{
+	struct registry *registry = registry_lock(guest->monitor);
+
+	for (uint32_t d = 0; d < guest->n_domains; d++)
+		domain_end(registry, &guest->domains[d], false, 0);
+	CHECK(registry->guests[guest->index] == guest);
+	registry->guests[guest->index] = registry->guests[--registry->n_guests];
+	registry->guests[guest->index]->index = guest->index;
+	registry_unlock(registry);
+	guest_free(guest);
+}
+
+/* ---- ends ---- */
+
+static void end_channels(struct registry *registry, struct domain *domain, enum end_fate fate)
+{
+	for (uint32_t i = 0; i < domain->n_slots; i++) {
+		struct channel *channel = domain->slots[i].channel;
+		enum channel_side side = (enum channel_side)domain->slots[i].side;
+
+		if (channel && (channel->end[side].fate == END_HELD || channel->end[side].fate == END_NEW))
+			channel_end(registry, channel, side, fate);
+	}
+}
+
+void domain_end(struct registry *registry, struct domain *domain, bool failed, int exit_status)
+{
+	if (domain->life != LIFE_RUNNING)
+		return;
+	domain->life = failed ? LIFE_FAILED : LIFE_EXITED;
+	domain->exit_status = exit_status;
+	domain->pending.active = false;
+	end_channels(registry, domain, failed ? END_DIED : END_CLOSED);
+}
+
+void guest_lose(struct registry *registry, struct guest *guest, const char *why)
+{
+	CHECK(registry->held);
+	if (guest->lost)
+		return;
+	guest->lost = true;
+	snprintf(guest->crash, sizeof(guest->crash), "%s", why);
+	machine_kill(guest->machine);
+	audit_notice(guest->monitor->audit, "PORTCULLIS_KILL", "guest=\"%s\" %s", guest->name, why);
+	registry_kick(registry);
+}
+
+void guest_reap(struct registry *registry, struct guest *guest)
+{
+	CHECK(registry->held && guest->lost);
+	for (uint32_t d = 0; d < guest->n_domains; d++)
+		domain_end(registry, &guest->domains[d], true, 0);
+}
+
+bool guest_is_over(struct registry *registry, const struct guest *guest)
+{
+	CHECK(registry->held);
+	if (guest->lost)
+		return true;
+	for (uint32_t d = 0; d < guest->n_domains; d++)
+		if (guest->domains[d].life == LIFE_RUNNING)
+			return false;
+	return true;
+}
+
+int guest_exit_status(struct registry *registry, const struct guest *guest)
+{
+	CHECK(registry->held);
+	if (guest->lost)
+		return 1;
+	for (uint32_t d = 0; d < guest->n_domains; d++)
+		if (guest->domains[d].life == LIFE_FAILED || guest->domains[d].exit_status != 0)
+			return 1;
+	return 0;
+}
+
+const char *guest_state_name(const struct guest *guest)
+{
+	enum machine_state state = machine_state(guest->machine);
+
+	if (state == MACHINE_CRASHED)
+		return "crashed";
+	if (state == MACHINE_KILLED || guest->lost)
+		return "killed";
+	if (state == MACHINE_ENDED)
+		return "stopped";
+	return machine_stop_count(guest->machine) > 0 ? "suspended" : "running";
+}
+
+const char *domain_state_name(const struct domain *domain)
+{
+	if (domain->life != LIFE_RUNNING)
+		return domain->life == LIFE_EXITED ? "exited" : "failed";
+	if (machine_domain_state(domain->guest->machine, domain->index) == DOMAIN_BLOCKED)
+		return "blocked";
+	return "running";
+}

@@ -1,0 +1,308 @@
+#include "monitor/mediation.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "guest/abi/call.h"
+#include "monitor/audit.h"
+#include "monitor/channel.h"
+#include "monitor/decisions.h"
+#include "monitor/guest.h"
+#include "monitor/loop.h"
+#include "monitor/needs.h"
+#include "monitor/posture.h"
+#include "vmm/check.h"
+
+/* ---- decide and grant: registry lock ---- */
+
+static bool lookup_cached(void *opaque, struct avc_key key, struct decision *out)
+{
+	struct posture *posture = opaque;
+
+	return avc_lookup(posture->avc, key, out);
+}
+
+/* One audit line for each (source, target) that lacks something. */
+static void audit_missing(struct domain *client, const struct verdict *verdict, uint64_t channel)
+{
+	struct monitor *monitor = client->guest->monitor;
+	struct posture *posture = monitor->posture;
+	uint32_t done = 0;
+
+	for (size_t i = 0; i < verdict->n_missing; i++) {
+		const struct need *first = &verdict->missing[i];
+		struct decision decision = {.auditdeny = UINT32_MAX};
+		uint32_t permissions = 0;
+
+		if (done & 1u << i)
+			continue;
+		for (size_t j = i; j < verdict->n_missing; j++) {
+			const struct need *need = &verdict->missing[j];
+
+			if (need->source != first->source || need->target != first->target)
+				continue;
+			permissions |= need->permission;
+			done |= 1u << j;
+		}
+		avc_lookup(posture->avc, (struct avc_key){first->source, first->target, CLASS_CHANNEL}, &decision);
+		permissions &= decision.auditdeny;
+		if (permissions)
+			audit_avc(monitor->audit, &(struct audit_avc){
+			                                  .tclass = CLASS_CHANNEL,
+			                                  .permissions = permissions,
+			                                  .guest = client->guest->name,
+			                                  .domain = client->name,
+			                                  .channel = channel,
+			                                  .source_context = sid_context(posture->sids, first->source),
+			                                  .target_context = sid_context(posture->sids, first->target),
+			                                  .permissive = first->masked,
+			                          });
+	}
+}
+
+/* Writes the outcome of the domain's connect where its library looks for it, and wakes it. */
+static void conclude(struct registry *registry, struct domain *client, int result, uint32_t slot)
+{
+	struct domain_page *page = machine_domain_page(client->guest->machine, client->index);
+
+	page->connect_result = result;
+	page->connect_slot = slot;
+	__atomic_store_n(&page->connect_ticket, client->pending.ticket, __ATOMIC_SEQ_CST);
+	client->pending.active = false;
+	client->pending.asked = false;
+	domain_wake(registry, client);
+}
+
+static void deny(struct registry *registry, struct domain *client)
+{
+	registry->counters.denials++;
+	conclude(registry, client, CALL_DENIED, 0);
+}
+
+static void grant(struct registry *registry, struct domain *client, const struct verdict *verdict)
+{
+	uint64_t policy_number = client->guest->monitor->posture->policy_number;
+	struct service *service = client->pending.service;
+	struct channel *channel;
+	int result = CALL_PEER_DIED;
+
+	if (service->domain->life == LIFE_RUNNING)
+		result = channel_create(registry, client, service, verdict, policy_number, &channel);
+	if (result == CALL_OK)
+		registry->counters.connects++;
+	if (verdict->n_missing)
+		audit_missing(client, verdict, result == CALL_OK ? channel->number : 0);
+	conclude(registry, client, result, result == CALL_OK ? channel->end[SIDE_CLIENT].slot : 0);
+}
+
+static struct subjects pending_subjects(const struct domain *client)
+{
+	return (struct subjects){client->sid, client->pending.service->domain->sid,
+	                         client->pending.service->sid};
+}
+
+/* Concludes the pending connect from the AVC; false if a decision is not there. */
+static bool try_connect(struct registry *registry, struct domain *client)
+{
+	struct posture *posture = client->guest->monitor->posture;
+	struct subjects subjects = pending_subjects(client);
+	struct verdict verdict;
+
+	if (registry->gate_closed)
+		return false;
+	if (!needs_judge(&subjects, posture->enforcing, lookup_cached, posture, &verdict))
+		return false;
+	if (verdict.open[SIDE_CLIENT] || verdict.open[SIDE_SERVER]) {
+		grant(registry, client, &verdict);
+	} else {
+		audit_missing(client, &verdict, 0);
+		deny(registry, client);
+	}
+	return true;
+}
+
+/* ---- requests: vCPU threads ---- */
+
+static int64_t do_connect(struct registry *registry, struct domain *client, const struct guest_request *request)
+{
+	struct service *service = registry_find_service(registry, client->guest, request->text);
+
+	if (request->argument[1] != UINT64_MAX)
+		return CALL_NO_CALL;
+	if (client->pending.active)
+		return CALL_BUSY;
+	if (!service)
+		return CALL_NO_SERVICE;
+	client->pending = (struct pending_connect){
+	        .active = true,
+	        .ticket = ++client->last_ticket,
+	        .service = service,
+	        .deadline_ns = loop_now() + client->guest->monitor->deadline_ns,
+	};
+	if (!try_connect(registry, client))
+		registry_kick(registry);
+	return (int64_t)client->last_ticket;
+}
+
+static int64_t do_accept(struct registry *registry, struct domain *server)
+{
+	struct channel *channel = channel_accept(registry, server);
+
+	return channel ? (int64_t)channel->end[SIDE_SERVER].slot : CALL_AGAIN;
+}
+
+static int64_t do_close(struct registry *registry, struct domain *domain, uint64_t guest_slot)
+{
+	enum channel_side side;
+	struct channel *channel = channel_at(domain, guest_slot, &side);
+
+	if (!channel)
+		return CALL_NOT_OPEN;
+	channel_end(registry, channel, side, END_CLOSED);
+	return CALL_OK;
+}
+
+static int64_t do_exit(struct registry *registry, struct domain *domain, uint64_t guest_status)
+{
+	domain_end(registry, domain, false, (int)(guest_status & 0xff));
+	registry_kick(registry);
+	return CALL_OK;
+}
+
+static int64_t dispatch(struct registry *registry, struct guest *guest, const struct guest_request *request)
+{
+	struct domain *domain;
+	enum channel_side side;
+
+	if (request->call == HYPERCALL_READY || request->domain >= guest->n_domains)
+		return CALL_OK;
+	domain = &guest->domains[request->domain];
+	if (domain->life != LIFE_RUNNING)
+		return CALL_BAD_ARGUMENT;
+	switch (request->call) {
+	case HYPERCALL_CONNECT:
+		return do_connect(registry, domain, request);
+	case HYPERCALL_ACCEPT:
+		return do_accept(registry, domain);
+	case HYPERCALL_CLOSE:
+		return do_close(registry, domain, request->argument[0]);
+	case HYPERCALL_INFO:
+		return channel_at(domain, request->argument[0], &side) ? CALL_OK : CALL_NOT_OPEN;
+	case HYPERCALL_EXIT:
+		return do_exit(registry, domain, request->argument[0]);
+	default:
+		return CALL_NO_CALL;
+	}
+}
+
+int64_t mediation_request(void *owner, const struct guest_request *request)
+{
+	struct guest *guest = owner;
+	struct registry *registry = registry_lock(guest->monitor);
+	int64_t result = guest->lost ? CALL_BAD_ARGUMENT : dispatch(registry, guest, request);
+
+	registry_unlock(registry);
+	return result;
+}
+
+/* ---- the loop's half ---- */
+
+typedef void pending_fn(struct registry *registry, struct domain *client, void *opaque);
+
+static void for_each_pending(struct registry *registry, pending_fn *fn, void *opaque)
+{
+	for (uint32_t g = 0; g < registry->n_guests; g++)
+		for (uint32_t d = 0; d < registry->guests[g]->n_domains; d++)
+			if (registry->guests[g]->domains[d].pending.active)
+				fn(registry, &registry->guests[g]->domains[d], opaque);
+}
+
+/* Concludes it, denies it when it is late, or notes what has to be asked. */
+static void advance(struct registry *registry, struct domain *client, void *opaque)
+{
+	struct decisions *questions = opaque;
+	struct subjects subjects = pending_subjects(client);
+
+	if (try_connect(registry, client) || client->pending.asked)
+		return;
+	if (loop_now() >= client->pending.deadline_ns) {
+		audit_notice(client->guest->monitor->audit, "PORTCULLIS_UNDECIDED",
+		             "guest=\"%s\" domain=\"%s\" service=\"%s\": no answer of the security server in time",
+		             client->guest->name, client->name, client->pending.service->name);
+		deny(registry, client);
+		return;
+	}
+	if (!registry->gate_closed && decisions_add_channel(questions, &subjects) == 0)
+		client->pending.asked = true;
+}
+
+static void forget(struct registry *registry, struct domain *client, void *opaque)
+{
+	(void)registry;
+	(void)opaque;
+	client->pending.asked = false;
+}
+
+void mediation_forget_questions(struct monitor *monitor)
+{
+	struct registry *registry = registry_lock(monitor);
+
+	for_each_pending(registry, forget, NULL);
+	registry_unlock(registry);
+}
+
+/* The answers go into the AVC unless a change came between; then everybody is looked at again. */
+static void answered(void *opaque, int status, struct decisions *questions)
+{
+	struct monitor *monitor = opaque;
+	struct registry *registry = registry_lock(monitor);
+
+	if (status == 0)
+		decisions_cache(questions, monitor->posture->avc);
+	for_each_pending(registry, forget, NULL);
+	registry_unlock(registry);
+	decisions_destroy(questions);
+	if (status == 0)
+		mediation_pump(monitor);
+}
+
+void mediation_pump(struct monitor *monitor)
+{
+	struct decisions *questions = decisions_create();
+	struct registry *registry;
+	uint64_t number;
+
+	if (!questions)
+		return;
+	registry = registry_lock(monitor);
+	number = monitor->posture->policy_number;
+	for_each_pending(registry, advance, questions);
+	registry_unlock(registry);
+	if (decisions_count(questions) == 0 ||
+	    decisions_ask(questions, monitor->posture->policy.server, monitor->posture->sids, number,
+	                  loop_now() + monitor->deadline_ns, answered, monitor) < 0) {
+		if (decisions_count(questions) > 0)
+			mediation_forget_questions(monitor);
+		decisions_destroy(questions);
+	}
+	posture_rearm(monitor);
+}
+
+static void earliest(struct registry *registry, struct domain *client, void *opaque)
+{
+	uint64_t *deadline = opaque;
+
+	(void)registry;
+	if (client->pending.deadline_ns < *deadline)
+		*deadline = client->pending.deadline_ns;
+}
+
+uint64_t mediation_next_deadline(struct monitor *monitor)
+{
+	uint64_t deadline = UINT64_MAX;
+	struct registry *registry = registry_lock(monitor);
+
+	for_each_pending(registry, earliest, &deadline);
+	registry_unlock(registry);
+	return deadline;
+}

@@ -1,0 +1,130 @@
+#include "monitor/plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "vmm/check.h"
+
+int plan_questions(struct registry *registry, struct decisions *decisions)
+{
+	CHECK(registry->held);
+	for (struct channel *channel = registry->first; channel; channel = channel->next) {
+		struct subjects subjects = channel_subjects(channel);
+
+		if (decisions_add_channel(decisions, &subjects) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int reserve(struct registry *registry, struct plan *plan)
+{
+	size_t n_flows = 2 * (size_t)registry->n_channels + 1, n_domains = 1;
+
+	for (uint32_t g = 0; g < registry->n_guests; g++)
+		n_domains += registry->guests[g]->n_domains;
+	plan->cuts = calloc(n_flows, sizeof(*plan->cuts));
+	plan->allowed = calloc(n_flows, sizeof(*plan->allowed));
+	plan->ends = calloc(n_flows, sizeof(*plan->ends));
+	plan->wakes = calloc(n_domains, sizeof(struct domain *));
+	return plan->cuts && plan->allowed && plan->ends && plan->wakes ? 0 : -ENOMEM;
+}
+
+static void note_end(struct plan *plan, struct channel *channel, enum channel_side side)
+{
+	struct domain *domain = channel->end[side].domain;
+
+	plan->guests |= 1ull << domain->guest->index;
+	if (!domain->to_wake) {
+		domain->to_wake = true;
+		plan->wakes[plan->n_wakes++] = domain;
+	}
+}
+
+/* What judgement says of one flow as it is. */
+static bool is_cut(const struct channel *channel, const struct verdict *verdict, unsigned side)
+{
+	const struct flow *flow = &channel->flow[side];
+
+	return flow_live(flow) && (!verdict->open[side] || (flow->flowctl && !verdict->flowctl[side]));
+}
+
+static bool is_allowed(const struct channel *channel, const struct verdict *verdict, unsigned side)
+{
+	enum flow_state state = channel->flow[side].state;
+
+	return (state == FLOW_DENIED || state == FLOW_CUT) && verdict->open[side];
+}
+
+static void judge(struct plan *plan, struct channel *channel, const struct verdict *verdict)
+{
+	bool any = false;
+
+	for (unsigned side = 0; side < N_SIDES; side++) {
+		plan->n_examined += flow_live(&channel->flow[side]);
+		if (is_cut(channel, verdict, side)) {
+			plan->cuts[plan->n_cuts++] = (struct plan_flow){
+			        .channel = channel,
+			        .side = (enum channel_side)side,
+			        .missing = *verdict_missing(verdict, side),
+			};
+			any = true;
+		} else if (is_allowed(channel, verdict, side)) {
+			plan->allowed[plan->n_allowed++] =
+			        (struct plan_flow){.channel = channel, .side = (enum channel_side)side};
+		}
+	}
+	if (!any)
+		return;
+	for (unsigned side = 0; side < N_SIDES; side++) {
+		plan->ends[plan->n_ends++] = (struct plan_end){channel, (enum channel_side)side};
+		note_end(plan, channel, (enum channel_side)side);
+	}
+}
+
+static int by_slot(const void *left, const void *right)
+{
+	const struct plan_end *a = left, *b = right;
+	const struct endpoint *x = &a->channel->end[a->side], *y = &b->channel->end[b->side];
+
+	if (x->domain->guest != y->domain->guest)
+		return x->domain->guest->index < y->domain->guest->index ? -1 : 1;
+	return x->slot < y->slot ? -1 : x->slot > y->slot;
+}
+
+int plan_build(struct registry *registry, struct decisions *decisions, bool enforcing, struct plan *plan)
+{
+	int error;
+
+	CHECK(registry->held);
+	*plan = (struct plan){0};
+	error = reserve(registry, plan);
+	for (struct channel *channel = registry->first; channel && error == 0; channel = channel->next) {
+		struct subjects subjects = channel_subjects(channel);
+		struct verdict verdict;
+
+		if (needs_judge(&subjects, enforcing, decisions_find, decisions, &verdict))
+			judge(plan, channel, &verdict);
+		else
+			error = -EAGAIN;
+	}
+	for (size_t i = 0; i < plan->n_wakes; i++)
+		plan->wakes[i]->to_wake = false;
+	if (error < 0) {
+		plan_free(plan);
+		return error;
+	}
+	plan->n_kept = plan->n_examined - plan->n_cuts;
+	qsort(plan->ends, plan->n_ends, sizeof(*plan->ends), by_slot);
+	return 0;
+}
+
+void plan_free(struct plan *plan)
+{
+	free(plan->cuts);
+	free(plan->allowed);
+	free(plan->ends);
+	free(plan->wakes);
+	*plan = (struct plan){0};
+}

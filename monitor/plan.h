@@ -1,0 +1,60 @@
+/*
+ * A plan: what a change would do to every flow, and why (design: 2, 7).
+ *
+ * Pure over the registry and a set of decisions; it may fail and may allocate,
+ * so that commit need not. It stays valid until the gate opens: no channel is
+ * made while the gate is closed, and one that ends meanwhile is only buried
+ * (registry.h). Under the registry lock while it is built.
+ */
+#ifndef PORTCULLIS_MONITOR_PLAN_H
+#define PORTCULLIS_MONITOR_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "monitor/channel.h"
+#include "monitor/decisions.h"
+#include "monitor/registry.h"
+
+/* One flow that is cut, or that a new connect would get. */
+struct plan_flow {
+	struct channel *channel;
+	enum channel_side side;
+	struct need missing;   /* of a cut: what is not allowed any more */
+	struct flow_loss loss; /* of a cut: filled in by commit */
+	bool done;             /* of a cut: it was still live at commit */
+};
+
+/* An inbox slot that has to show less, in the order of (guest, slot). */
+struct plan_end {
+	struct channel *channel;
+	enum channel_side side;
+};
+
+struct plan {
+	struct plan_flow *cuts;
+	size_t n_cuts;
+	struct plan_flow *allowed;
+	size_t n_allowed;
+	struct plan_end *ends;
+	size_t n_ends;
+	struct domain **wakes; /* both ends' domains of each cut flow, each once */
+	size_t n_wakes;
+	uint64_t guests;       /* bit i: guest i holds an end of a cut flow */
+	uint64_t n_examined;   /* live flows */
+	uint64_t n_kept;
+};
+
+/* Puts what the judgement of all listed channels needs into the set. 0, -ENOMEM. */
+int plan_questions(struct registry *registry, struct decisions *decisions);
+
+/*
+ * Judges every listed channel. -ENOMEM; -EAGAIN: a decision is missing from the
+ * set (channels were made since plan_questions). *plan is then empty.
+ */
+int plan_build(struct registry *registry, struct decisions *decisions, bool enforcing, struct plan *plan);
+
+void plan_free(struct plan *plan);
+
+#endif

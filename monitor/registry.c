@@ -1,0 +1,147 @@
+#include "monitor/registry.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "monitor/channel.h"
+#include "vmm/check.h"
+#include "vmm/window.h"
+
+struct registry *registry_create(void)
+{
+	struct registry *registry = calloc(1, sizeof(*registry));
+
+	if (!registry)
+		return NULL;
+	registry->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (registry->kick_fd < 0) {
+		free(registry);
+		return NULL;
+	}
+	pthread_mutex_init(&registry->lock, NULL);
+	return registry;
+}
+
+static void free_channels(struct channel *channel)
+{
+	while (channel) {
+		struct channel *next = channel->next;
+
+		free(channel);
+		channel = next;
+	}
+}
+
+void registry_destroy(struct registry *registry)
+{
+	if (!registry)
+		return;
+	free_channels(registry->first);
+	free_channels(registry->graveyard);
+	close(registry->kick_fd);
+	pthread_mutex_destroy(&registry->lock);
+	free(registry);
+}
+
+struct registry *registry_lock(struct monitor *monitor)
+{
+	struct registry *registry = monitor->registry;
+
+	pthread_mutex_lock(&registry->lock);
+	registry->owner = pthread_self();
+	registry->held = true;
+	return registry;
+}
+
+void registry_unlock(struct registry *registry)
+{
+	CHECK(registry->held && pthread_equal(registry->owner, pthread_self()));
+	registry->held = false;
+	pthread_mutex_unlock(&registry->lock);
+}
+
+void registry_kick(struct registry *registry)
+{
+	uint64_t one = 1;
+	ssize_t n = write(registry->kick_fd, &one, sizeof(one));
+
+	/* EAGAIN: the counter is full, so the loop is awake already. */
+	CHECK(n == sizeof(one) || errno == EAGAIN);
+}
+
+struct service *registry_find_service(struct registry *registry, const struct guest *guest, const char *name)
+{
+	CHECK(registry->held);
+	for (uint32_t d = 0; d < guest->n_domains; d++) {
+		struct domain *domain = &guest->domains[d];
+
+		for (uint32_t s = 0; s < domain->n_services; s++)
+			if (strcmp(domain->services[s].name, name) == 0)
+				return &domain->services[s];
+	}
+	return NULL;
+}
+
+void registry_close_gate(struct registry *registry)
+{
+	CHECK(registry->held && !registry->gate_closed);
+	registry->gate_closed = true;
+}
+
+void registry_open_gate(struct registry *registry)
+{
+	CHECK(registry->held && registry->gate_closed);
+	registry->gate_closed = false;
+	free_channels(registry->graveyard);
+	registry->graveyard = NULL;
+}
+
+void domain_wake(struct registry *registry, struct domain *domain)
+{
+	struct domain_page *page = machine_domain_page(domain->guest->machine, domain->index);
+
+	CHECK(registry->held);
+	__atomic_fetch_add(&page->host_events, 1, __ATOMIC_SEQ_CST);
+	machine_wake(domain->guest->machine, domain->vcpu);
+}
+
+int domain_take_slot(struct domain *domain, struct channel *channel, uint8_t side)
+{
+	uint32_t i = domain->lowest_free;
+
+	while (i < domain->n_slots && domain->slots[i].channel)
+		i++;
+	domain->lowest_free = i;
+	if (i == domain->n_slots)
+		return -1;
+	domain->slots[i].channel = channel;
+	domain->slots[i].side = side;
+	domain->slots[i].generation++;
+	domain->lowest_free = i + 1;
+	domain->n_used++;
+	return (int)(domain->first_slot + i);
+}
+
+void domain_give_slot(struct domain *domain, uint32_t slot)
+{
+	uint32_t i = slot - domain->first_slot;
+
+	CHECK(i < domain->n_slots && domain->slots[i].channel);
+	/* A slot whose old bytes cannot be taken away is never used again (I8). */
+	if (window_outbox_reset(domain->guest->machine, slot) < 0)
+		return;
+	domain->slots[i].channel = NULL;
+	domain->n_used--;
+	if (i < domain->lowest_free)
+		domain->lowest_free = i;
+}
+
+const char *domain_path(const struct domain *domain, char text[static PATH_NAME_BYTES])
+{
+	snprintf(text, PATH_NAME_BYTES, "%s/%s", domain->guest->name, domain->name);
+	return text;
+}

@@ -1,0 +1,156 @@
+/*
+ * The registry: guests, domains, services, channels, and the one lock over them.
+ *
+ * The host's truth (I6): what a guest may do is what stands here, whatever the
+ * guest writes. Handlers of vCPU threads and the loop take the registry lock
+ * for one short step each; it is never held across a wait. Functions that need
+ * it take the struct registry that registry_lock returned.
+ *
+ * Lock order: the registry lock, then the audit queue's and the machines' own
+ * (leaves). Nobody who waits for a stop holds the registry lock.
+ */
+#ifndef PORTCULLIS_MONITOR_REGISTRY_H
+#define PORTCULLIS_MONITOR_REGISTRY_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "guest/abi/limits.h"
+#include "monitor/monitor.h"
+#include "policy/sid.h"
+#include "vmm/machine.h"
+
+struct channel;
+struct guest;
+
+/* A name that a domain offers; its connects that wait for accept, oldest first. */
+struct service {
+	const char *name;
+	struct domain *domain;
+	policy_sid sid;
+	struct channel *backlog_first, *backlog_last;
+	uint32_t n_backlog;
+};
+
+/* One slot of a domain. */
+struct slot {
+	struct channel *channel; /* NULL: free */
+	uint8_t side;            /* which end of the channel */
+	uint64_t generation;     /* grows with each use; 48 bits are published */
+};
+
+enum domain_life {
+	LIFE_RUNNING,
+	LIFE_EXITED, /* with its exit status */
+	LIFE_FAILED, /* it faulted, or its guest is lost */
+};
+
+/* A connect without an outcome yet: it waits for decisions, or at the gate. */
+struct pending_connect {
+	bool active;
+	bool asked; /* the loop has put its questions */
+	uint64_t ticket;
+	struct service *service;
+	uint64_t deadline_ns;
+};
+
+struct domain {
+	/* Immutable after monitor_create. */
+	struct guest *guest;
+	uint32_t index;
+	uint32_t vcpu;
+	uint32_t first_slot;
+	uint32_t n_slots;
+	char name[MAX_NAME_BYTES];
+	struct service services[MAX_SERVICES];
+	uint32_t n_services;
+
+	/* Registry lock. */
+	policy_sid sid;
+	enum domain_life life;
+	int exit_status;
+	struct slot *slots; /* n_slots of them */
+	uint32_t lowest_free;
+	uint32_t n_used;
+	uint64_t last_ticket;
+	struct pending_connect pending;
+	uint32_t accepts_waiting;
+	bool to_wake; /* marked by commit, until it has raised the events */
+};
+
+struct guest {
+	/* Immutable after monitor_create. */
+	struct monitor *monitor;
+	char name[MAX_NAME_BYTES];
+	uint32_t index;
+	uint32_t n_vcpus;
+	struct machine *machine;
+	struct domain *domains;
+	uint32_t n_domains;
+
+	/* Registry lock. */
+	bool lost;  /* crashed or killed: no channel is opened any more */
+	bool ended; /* the loop has seen its end */
+	char crash[WHY_BYTES];
+};
+
+struct registry_counters {
+	uint64_t connects; /* granted */
+	uint64_t denials;
+	uint64_t cuts;     /* flows */
+};
+
+struct registry {
+	pthread_mutex_t lock;
+	pthread_t owner; /* of the lock, for checks */
+	bool held;
+
+	/* Registry lock. */
+	struct guest *guests[MAX_GUESTS];
+	uint32_t n_guests;
+	struct channel *first, *last; /* all channels, oldest first */
+	uint32_t n_channels;
+	struct channel *graveyard;    /* gone while the gate was closed: a plan may point at them */
+	uint64_t last_channel;        /* number given last */
+	bool gate_closed;
+	struct registry_counters counters;
+
+	/* Any thread writes it, the loop reads it: a connect is pending, or a domain ended. */
+	int kick_fd;
+};
+
+struct registry *registry_create(void);
+void registry_destroy(struct registry *registry);
+
+struct registry *registry_lock(struct monitor *monitor);
+void registry_unlock(struct registry *registry);
+
+/* Wakes the loop. Any thread; never blocks. */
+void registry_kick(struct registry *registry);
+
+/* The service of that name that domains of this guest can reach; NULL: none. */
+struct service *registry_find_service(struct registry *registry, const struct guest *guest,
+                                      const char *name);
+
+/* The gate (design: 7): while it is closed no connect is decided. Opening frees the graveyard. */
+void registry_close_gate(struct registry *registry);
+void registry_open_gate(struct registry *registry);
+
+/*
+ * Raises the domain's event count, then makes its vCPU look: in this order, so
+ * that a waiter that misses the count has not slept yet (guest/kernel).
+ */
+void domain_wake(struct registry *registry, struct domain *domain);
+
+/* A free slot of the domain, lowest first; -1: none. Takes it for the channel, with a new generation. */
+int domain_take_slot(struct domain *domain, struct channel *channel, uint8_t side);
+
+/* Gives it back. Its outbox must not be mapped anywhere; it is zeroed here (I8). */
+void domain_give_slot(struct domain *domain, uint32_t slot);
+
+/* "guest/domain"; text has room for both names. */
+#define PATH_NAME_BYTES (2 * MAX_NAME_BYTES)
+const char *domain_path(const struct domain *domain, char text[static PATH_NAME_BYTES]);
+
+#endif
