@@ -1,0 +1,462 @@
+#include "monitor/audit.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "monitor/audit_ring.h"
+#include "monitor/audit_throttle.h"
+#include "monitor/loop.h"
+
+#define FILE_CHUNK_BYTES (16u << 10)
+#define STOP_NS 1000000000ull
+
+_Static_assert(AUDIT_LINE_BYTES + 1 <= PIPE_BUF, "a line goes out in one piece");
+
+/* Bytes on their way to one descriptor: whole lines. Writer only. */
+struct outlet {
+	int fd; /* -1: closed to us */
+	size_t used, done;
+	size_t most; /* bytes of one write */
+	char bytes[FILE_CHUNK_BYTES];
+};
+
+struct audit {
+	/* Immutable after audit_start. */
+	pthread_t writer;
+	int kick_fd;
+	bool has_log;
+	bool to_file;
+
+	/* lock; a leaf. Inherits priority: the loop may run SCHED_FIFO, the writer never does. */
+	pthread_mutex_t lock;
+	struct audit_ring ring;
+	struct audit_log_queue log;
+	struct audit_throttle throttle;
+	bool kicked;
+	bool stopping;
+	bool log_broken;
+	uint64_t stop_deadline_ns;
+
+	/* Writer only. */
+	struct outlet file_outlet;
+	struct outlet log_outlet;
+	uint64_t file_failed; /* lines that the file refused, not told yet */
+};
+
+static uint64_t unix_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Under the lock. One write wakes the writer, however many lines follow before it looks. */
+static void kick(struct audit *audit)
+{
+	uint64_t one = 1;
+
+	if (audit->kicked)
+		return;
+	audit->kicked = write(audit->kick_fd, &one, sizeof(one)) == sizeof(one);
+}
+
+/* ---- putting lines in: any thread ---- */
+
+static void add_line(struct audit *audit, const char *type, const char *body, size_t bytes)
+{
+	audit_ring_add(&audit->ring, type, unix_now(), body, bytes);
+	if (audit->to_file)
+		kick(audit);
+}
+
+static void add_log(struct audit *audit, const char *line, size_t bytes)
+{
+	if (audit->has_log && !audit->log_broken && audit_log_put(&audit->log, line, bytes))
+		kick(audit);
+}
+
+/* Under the lock: says how many lines of whom were held back. */
+static void tell_throttled(struct audit *audit, const struct audit_bucket *bucket)
+{
+	char body[AUDIT_BODY_BYTES];
+	int n = snprintf(body, sizeof(body),
+	                 "lost=%llu guest=\"%s\" domain=\"%s\" reason=\"too many denials\"",
+	                 (unsigned long long)bucket->held_back, bucket->guest, bucket->domain);
+
+	add_line(audit, "PORTCULLIS_LOST", body, (size_t)n);
+}
+
+void audit_avc(struct audit *audit, const struct audit_avc *avc)
+{
+	char body[AUDIT_BODY_BYTES];
+	size_t bytes = audit_format_avc(avc, body);
+	struct audit_bucket told;
+
+	pthread_mutex_lock(&audit->lock);
+	if (!audit_throttle_allows(&audit->throttle, avc->guest, avc->domain, loop_now(), &told)) {
+		audit->ring.lost++;
+		kick(audit); /* so that the writer tells, should nothing follow */
+	} else {
+		if (told.held_back)
+			tell_throttled(audit, &told);
+		add_line(audit, "AVC", body, bytes);
+	}
+	pthread_mutex_unlock(&audit->lock);
+}
+
+/* Thousands of cuts are for the file; the report has them for people. */
+static bool is_for_people(const char *type)
+{
+	return strcmp(type, "PORTCULLIS_CUT") != 0;
+}
+
+void audit_notice(struct audit *audit, const char *type, const char *format, ...)
+{
+	char body[AUDIT_BODY_BYTES];
+	char line[AUDIT_BODY_BYTES + 16];
+	va_list arguments;
+	size_t bytes;
+	int n;
+
+	va_start(arguments, format);
+	bytes = audit_format_notice(body, format, arguments);
+	va_end(arguments);
+	n = snprintf(line, sizeof(line), "portcullis: %s\n", body);
+	pthread_mutex_lock(&audit->lock);
+	add_line(audit, type, body, bytes);
+	if (is_for_people(type))
+		add_log(audit, line, (size_t)n);
+	pthread_mutex_unlock(&audit->lock);
+}
+
+void audit_log(struct audit *audit, const char *guest, const char *domain, const char *text, uint64_t n_lost)
+{
+	char who[2 * MAX_NAME_BYTES + 2];
+	char line[MAX_LOG_BYTES + sizeof(who) + 80];
+	char clean[MAX_LOG_BYTES];
+	int n = 0;
+
+	if (!audit->has_log)
+		return;
+	snprintf(who, sizeof(who), "%s%s%s", guest, domain ? "/" : "", domain ? domain : "");
+	snprintf(clean, sizeof(clean), "%s", text);
+	audit_clean(clean);
+	if (n_lost)
+		n = snprintf(line, sizeof(line), "%s: (%llu lines lost)\n", who, (unsigned long long)n_lost);
+	n += snprintf(line + n, sizeof(line) - (size_t)n, "%s: %s\n", who, clean);
+	pthread_mutex_lock(&audit->lock);
+	add_log(audit, line, (size_t)n);
+	pthread_mutex_unlock(&audit->lock);
+}
+
+/* ---- the writer ---- */
+
+static void outlet_put(struct outlet *outlet, const char *text, size_t bytes)
+{
+	memcpy(outlet->bytes + outlet->used, text, bytes);
+	outlet->bytes[outlet->used + bytes] = '\n';
+	outlet->used += bytes + 1;
+}
+
+static bool outlet_has_room(const struct outlet *outlet)
+{
+	return outlet->used + AUDIT_LINE_BYTES + 1 <= sizeof(outlet->bytes);
+}
+
+/* Under the lock. */
+static void fill_file(struct audit *audit)
+{
+	struct audit_ring *ring = &audit->ring;
+	struct outlet *outlet = &audit->file_outlet;
+	char text[AUDIT_LINE_BYTES];
+
+	if (outlet->fd < 0 || outlet->used)
+		return;
+	if (audit->file_failed && ring->next <= ring->newest) {
+		outlet_put(outlet, text,
+		           audit_ring_gap(ring->next - 1, unix_now(), audit->file_failed, text));
+		audit->file_failed = 0;
+	}
+	if (ring->next < ring->oldest) {
+		outlet_put(outlet, text,
+		           audit_ring_gap(ring->oldest - 1, unix_now(), ring->oldest - ring->next, text));
+		ring->next = ring->oldest;
+	}
+	while (ring->next <= ring->newest && outlet_has_room(outlet))
+		outlet_put(outlet, text, audit_ring_line(ring, ring->next++, text));
+}
+
+/* Under the lock. */
+static void fill_log(struct audit *audit)
+{
+	struct outlet *outlet = &audit->log_outlet;
+
+	if (outlet->fd >= 0 && !outlet->used)
+		outlet->used = audit_log_take(&audit->log, outlet->bytes, outlet->most);
+}
+
+static uint64_t count_lines(const char *text, size_t bytes)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < bytes; i++)
+		n += text[i] == '\n';
+	return n;
+}
+
+/* 0, or -errno: what is left in the outlet can not be written. */
+static int outlet_write(struct outlet *outlet)
+{
+	size_t left = outlet->used - outlet->done;
+	ssize_t n =
+		write(outlet->fd, outlet->bytes + outlet->done, left < outlet->most ? left : outlet->most);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	outlet->done += (size_t)n;
+	if (outlet->done == outlet->used)
+		outlet->done = outlet->used = 0;
+	return 0;
+}
+
+/* A full disk may have room again, so the file stays open and the loss is told then. */
+static void write_file(struct audit *audit)
+{
+	struct outlet *outlet = &audit->file_outlet;
+	uint64_t n_lines;
+	bool in_line;
+
+	if (outlet_write(outlet) == 0)
+		return;
+	n_lines = count_lines(outlet->bytes + outlet->done, outlet->used - outlet->done);
+	in_line = outlet->done && outlet->bytes[outlet->done - 1] != '\n';
+	audit->file_failed += n_lines;
+	pthread_mutex_lock(&audit->lock);
+	audit->ring.lost += n_lines;
+	pthread_mutex_unlock(&audit->lock);
+	outlet->done = outlet->used = 0;
+	if (in_line)
+		outlet->bytes[outlet->used++] = '\n';
+}
+
+static void write_log(struct audit *audit)
+{
+	if (outlet_write(&audit->log_outlet) == 0)
+		return;
+	audit->log_outlet.fd = -1; /* whoever read it has gone */
+	audit->log_outlet.used = 0;
+	pthread_mutex_lock(&audit->lock);
+	audit->log_broken = true;
+	pthread_mutex_unlock(&audit->lock);
+}
+
+/* Under the lock. How long the writer may sleep in poll, ms. */
+static int writer_patience(struct audit *audit)
+{
+	uint64_t now = loop_now();
+
+	if (audit->stopping)
+		return audit->stop_deadline_ns <= now ? 0
+		                                      : (int)((audit->stop_deadline_ns - now) / 1000000 + 1);
+	return audit_throttle_holds(&audit->throttle) ? 1000 : -1;
+}
+
+/* Takes what is queued. False: the writer is done. */
+static bool writer_fill(struct audit *audit, int *patience)
+{
+	struct audit_bucket told;
+	bool more;
+
+	pthread_mutex_lock(&audit->lock);
+	audit->kicked = false;
+	while (audit_throttle_next(&audit->throttle, audit->stopping ? UINT64_MAX : loop_now(), &told))
+		tell_throttled(audit, &told);
+	fill_file(audit);
+	fill_log(audit);
+	*patience = writer_patience(audit);
+	more = !audit->stopping ||
+	       ((audit->file_outlet.used || audit->log_outlet.used) && loop_now() < audit->stop_deadline_ns);
+	pthread_mutex_unlock(&audit->lock);
+	return more;
+}
+
+/* A descriptor that is not ready (a pipe that nobody reads) does not hold up the other one. */
+static void *writer_main(void *opaque)
+{
+	struct audit *audit = opaque;
+	int patience;
+
+	while (writer_fill(audit, &patience)) {
+		struct pollfd fds[3] = {
+			{.fd = audit->kick_fd, .events = POLLIN},
+			{.fd = audit->file_outlet.used ? audit->file_outlet.fd : -1, .events = POLLOUT},
+			{.fd = audit->log_outlet.used ? audit->log_outlet.fd : -1, .events = POLLOUT},
+		};
+		uint64_t count;
+
+		if (poll(fds, 3, patience) <= 0)
+			continue;
+		if (fds[0].revents && read(audit->kick_fd, &count, sizeof(count)) < 0)
+			continue;
+		if (fds[1].revents)
+			write_file(audit);
+		if (fds[2].revents)
+			write_log(audit);
+	}
+	return NULL;
+}
+
+/* ---- life ---- */
+
+static int writer_start(struct audit *audit)
+{
+	struct sched_param normal = {0};
+	pthread_attr_t attributes;
+	sigset_t all, before;
+	int error;
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED);
+	pthread_attr_setschedpolicy(&attributes, SCHED_OTHER);
+	pthread_attr_setschedparam(&attributes, &normal);
+	sigfillset(
+		&all); /* signals are the loop's; and a pipe without reader is an error here, not SIGPIPE */
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&audit->writer, &attributes, writer_main, audit);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	return -error;
+}
+
+static void audit_free(struct audit *audit)
+{
+	if (audit->kick_fd >= 0)
+		close(audit->kick_fd);
+	if (audit->file_outlet.fd >= 0)
+		close(audit->file_outlet.fd);
+	pthread_mutex_destroy(&audit->lock);
+	free(audit);
+}
+
+static void lock_init(pthread_mutex_t *lock)
+{
+	pthread_mutexattr_t attributes;
+
+	pthread_mutexattr_init(&attributes);
+	pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT);
+	pthread_mutex_init(lock, &attributes);
+	pthread_mutexattr_destroy(&attributes);
+}
+
+int audit_start(const struct audit_options *options, struct audit **out)
+{
+	struct audit *audit = calloc(1, sizeof(*audit));
+	int error = -ENOMEM;
+
+	if (!audit) {
+		if (options->file_fd >= 0)
+			close(options->file_fd);
+		return -ENOMEM;
+	}
+	lock_init(&audit->lock);
+	audit->to_file = options->file_fd >= 0;
+	audit->has_log = options->log_fd >= 0;
+	audit->file_outlet.fd = options->file_fd;
+	audit->file_outlet.most = PIPE_BUF; /* what a pipe takes without blocking once poll says so */
+	audit->log_outlet.fd = options->log_fd;
+	audit->log_outlet.most = PIPE_BUF;
+	audit_ring_init(&audit->ring, audit->to_file);
+	audit->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (audit->kick_fd < 0)
+		error = -errno;
+	else
+		error = writer_start(audit);
+	if (error < 0) {
+		audit_free(audit);
+		return error;
+	}
+	*out = audit;
+	return 0;
+}
+
+void audit_stop(struct audit *audit)
+{
+	struct timespec until;
+	uint64_t deadline = loop_now() + STOP_NS;
+
+	if (!audit)
+		return;
+	pthread_mutex_lock(&audit->lock);
+	audit->stopping = true;
+	audit->stop_deadline_ns = deadline;
+	audit->kicked = false;
+	kick(audit);
+	pthread_mutex_unlock(&audit->lock);
+	deadline += STOP_NS / 4;
+	until = (struct timespec){(time_t)(deadline / 1000000000u), (long)(deadline % 1000000000u)};
+	if (pthread_clockjoin_np(audit->writer, NULL, CLOCK_MONOTONIC, &until) == 0) {
+		audit_free(audit);
+		return;
+	}
+	pthread_detach(audit->writer); /* stuck in a write: it keeps its memory */
+}
+
+uint64_t audit_lost(const struct audit *audit)
+{
+	pthread_mutex_t *lock = (pthread_mutex_t *)&audit->lock;
+	uint64_t lost;
+
+	pthread_mutex_lock(lock);
+	lost = audit->ring.lost;
+	pthread_mutex_unlock(lock);
+	return lost;
+}
+
+/* The line of the first serial not below *next, and *next behind it. False: there is none. */
+static bool recent_line(struct audit *audit, uint64_t *next, uint64_t newest,
+                        char text[static AUDIT_LINE_BYTES])
+{
+	struct audit_ring *ring = &audit->ring;
+	bool found;
+
+	pthread_mutex_lock(&audit->lock);
+	found = *next <= newest;
+	if (found && *next < ring->oldest) {
+		audit_ring_gap(ring->oldest - 1, unix_now(), ring->oldest - *next, text);
+		*next = ring->oldest;
+	} else if (found) {
+		audit_ring_line(ring, (*next)++, text);
+	}
+	pthread_mutex_unlock(&audit->lock);
+	return found;
+}
+
+uint64_t audit_recent(struct audit *audit, uint64_t after, size_t most,
+                      void (*line)(void *opaque, const char *text), void *opaque)
+{
+	char text[AUDIT_LINE_BYTES];
+	uint64_t newest, oldest, next;
+
+	pthread_mutex_lock(&audit->lock);
+	newest = audit->ring.newest;
+	oldest = audit->ring.oldest;
+	pthread_mutex_unlock(&audit->lock);
+	next = after < newest ? after + 1 : newest + 1;
+	if (after == 0 && next < oldest)
+		next = oldest; /* nothing was asked for that is missing */
+	if (newest + 1 - next > most)
+		next = newest + 1 - most;
+	while (recent_line(audit, &next, newest, text))
+		line(opaque, text);
+	return newest;
+}
