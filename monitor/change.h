@@ -46,4 +46,7 @@ int change_begin(struct monitor *monitor, const struct change_request *request, 
 /* The client with that opaque has gone: its change, if still in prepare, is dropped without a trace. */
 void change_abandon(struct monitor *monitor, const void *opaque);
 
+/* The monitor ends: whatever is in prepare is dropped; its caller is not called. */
+void change_drop(struct monitor *monitor);
+
 #endif

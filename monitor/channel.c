@@ -15,8 +15,8 @@
 const char *flow_state_name(enum flow_state state)
 {
 	static const char *const names[] = {
-	        [FLOW_DENIED] = "denied", [FLOW_PENDING] = "open", [FLOW_OPEN] = "open",
-	        [FLOW_CUT] = "cut",       [FLOW_CLOSED] = "closed",
+		[FLOW_DENIED] = "denied", [FLOW_PENDING] = "open",  [FLOW_OPEN] = "open",
+		[FLOW_CUT] = "cut",       [FLOW_CLOSED] = "closed",
 	};
 
 	return names[state];
@@ -30,9 +30,9 @@ bool flow_live(const struct flow *flow)
 struct subjects channel_subjects(const struct channel *channel)
 {
 	return (struct subjects){
-	        .client = channel->client_sid,
-	        .server = channel->end[SIDE_SERVER].domain->sid,
-	        .service = channel->service->sid,
+		.client = channel->client_sid,
+		.server = channel->end[SIDE_SERVER].domain->sid,
+		.service = channel->service->sid,
 	};
 }
 
@@ -113,7 +113,8 @@ enum window_part channel_part(const struct channel *channel, enum channel_side s
 	return WINDOW_NONE;
 }
 
-/* Makes the inbox slot of the end show what it has to. A window that cannot be changed is lost with its guest. */
+/* Makes the inbox slot of the end show what it has to. A window that cannot be changed is lost with its
+ * guest. */
 static void follow(struct registry *registry, struct channel *channel, enum channel_side side)
 {
 	struct endpoint *end = &channel->end[side], *peer = &channel->end[OTHER(side)];
@@ -123,7 +124,8 @@ static void follow(struct registry *registry, struct channel *channel, enum chan
 		return;
 	if (end->domain->guest->lost) /* its whole inbox window is closed */
 		end->part = WINDOW_NONE;
-	else if (window_set(end->domain->guest->machine, end->slot, peer->domain->guest->machine, peer->slot, part) < 0)
+	else if (window_set(end->domain->guest->machine, end->slot, peer->domain->guest->machine, peer->slot,
+	                    part) < 0)
 		guest_lose(registry, end->domain->guest, "the host refused a mapping");
 	else
 		end->part = part;
@@ -204,12 +206,12 @@ static void leave_backlog(struct channel *channel)
 static void end_init(struct endpoint *end, struct domain *domain, int slot, enum end_fate fate)
 {
 	*end = (struct endpoint){
-	        .domain = domain,
-	        .slot = (uint32_t)slot,
-	        .generation = domain->slots[(uint32_t)slot - domain->first_slot].generation,
-	        .fate = fate,
-	        .owns_slot = true,
-	        .part = WINDOW_NONE,
+		.domain = domain,
+		.slot = (uint32_t)slot,
+		.generation = domain->slots[(uint32_t)slot - domain->first_slot].generation,
+		.fate = fate,
+		.owns_slot = true,
+		.part = WINDOW_NONE,
 	};
 }
 
@@ -311,7 +313,7 @@ static void bury(struct registry *registry, struct channel *channel)
 {
 	list_remove(registry, channel);
 	channel->dead = true;
-	if (!registry->gate_closed) {
+	if (!registry->pinned) {
 		free(channel);
 		return;
 	}
@@ -351,7 +353,8 @@ static bool leaves_unread(const struct channel *channel, enum channel_side side,
 	return own.written != peer.read;
 }
 
-void channel_end(struct registry *registry, struct channel *channel, enum channel_side side, enum end_fate fate)
+void channel_end(struct registry *registry, struct channel *channel, enum channel_side side,
+                 enum end_fate fate)
 {
 	enum channel_side other = OTHER(side);
 	bool stays = leaves_unread(channel, side, fate);
@@ -405,7 +408,8 @@ static uint32_t waits(const struct endpoint *end, bool for_room)
 	if (!end->owns_slot || end->fate != END_HELD)
 		return 0;
 	header = window_outbox(end->domain->guest->machine, end->slot);
-	return __atomic_load_n(for_room ? &header->wants_room : &header->wants_message, __ATOMIC_RELAXED) != 0;
+	return __atomic_load_n(for_room ? &header->wants_room : &header->wants_message, __ATOMIC_RELAXED) !=
+	       0;
 }
 
 static void count(struct channel *channel, enum channel_side side, struct flow_loss *unread)

@@ -29,15 +29,15 @@ enum flow_state {
 	FLOW_DENIED,  /* never allowed */
 	FLOW_PENDING, /* allowed; opens when the server accepts */
 	FLOW_OPEN,
-	FLOW_CUT,     /* a change took it away, for good */
-	FLOW_CLOSED,  /* an end closed or died */
+	FLOW_CUT,    /* a change took it away, for good */
+	FLOW_CLOSED, /* an end closed or died */
 };
 
 /* Out of the end with the same index. */
 struct flow {
 	enum flow_state state;
-	bool flowctl;          /* the destination's header is readable at the source */
-	uint64_t messages;     /* as last inspected, for display */
+	bool flowctl;      /* the destination's header is readable at the source */
+	uint64_t messages; /* as last inspected, for display */
 	uint64_t bytes;
 	uint64_t unread_bytes;
 };
@@ -64,7 +64,8 @@ struct channel {
 	struct endpoint end[N_SIDES];
 	struct flow flow[N_SIDES];
 	struct service *service;
-	policy_sid client_sid; /* the client's identity in decisions: its own context, or whom it speaks for */
+	policy_sid
+		client_sid; /* the client's identity in decisions: its own context, or whom it speaks for */
 	uint64_t opened_at_policy;
 	bool accepted;
 	bool dead; /* in the graveyard */
@@ -91,7 +92,8 @@ int channel_create(struct registry *registry, struct domain *client, struct serv
 /* The oldest connect that waits at one of the server's services, opened; NULL: none. */
 struct channel *channel_accept(struct registry *registry, struct domain *server);
 
-/* An end closes it (END_CLOSED) or died (END_DIED); the peer is told. Frees the channel when no end is left. */
+/* An end closes it (END_CLOSED) or died (END_DIED); the peer is told. Frees the channel when no end is left.
+ */
 void channel_end(struct registry *registry, struct channel *channel, enum channel_side side,
                  enum end_fate fate);
 

@@ -95,7 +95,8 @@ int decisions_add_channel(struct decisions *decisions, const struct subjects *su
 	size_t n = needs_list(subjects, needs);
 
 	for (size_t i = 0; i < n; i++)
-		if (decisions_add(decisions, (struct avc_key){needs[i].source, needs[i].target, CLASS_CHANNEL}) < 0)
+		if (decisions_add(decisions,
+		                  (struct avc_key){needs[i].source, needs[i].target, CLASS_CHANNEL}) < 0)
 			return -ENOMEM;
 	return 0;
 }
@@ -121,11 +122,11 @@ static void answered(void *opaque, int status, const struct server_decision *ans
 			struct entry *entry = &decisions->entries[decisions->first_asked + i];
 
 			entry->decision = (struct decision){
-			        .allowed = answers[i].known ? answers[i].allowed : 0,
-			        .auditallow = answers[i].auditallow,
-			        .auditdeny = answers[i].known ? answers[i].auditdeny : UINT32_MAX,
-			        .permissive = answers[i].known && answers[i].permissive,
-			        .policy_number = decisions->policy_number,
+				.allowed = answers[i].known ? answers[i].allowed : 0,
+				.auditallow = answers[i].auditallow,
+				.auditdeny = answers[i].known ? answers[i].auditdeny : UINT32_MAX,
+				.permissive = answers[i].known && answers[i].permissive,
+				.policy_number = decisions->policy_number,
 			};
 			entry->answered = true;
 		}

@@ -46,9 +46,9 @@ static void on_crash(void *owner, const struct machine_crash *crash)
 }
 
 static const struct machine_handlers handlers = {
-        .request = mediation_request,
-        .log = on_log,
-        .crashed = on_crash,
+	.request = mediation_request,
+	.log = on_log,
+	.crashed = on_crash,
 };
 
 /* ---- building ---- */
@@ -60,12 +60,14 @@ static int intern(struct posture *posture, const struct manifest *manifest,
 	int error = sid_intern(posture->sids, context, sid);
 
 	if (error == -EINVAL)
-		snprintf(why, WHY_BYTES, "%s:%u: \"%s\" is no security context: expected user:role:type:level",
+		snprintf(why, WHY_BYTES,
+		         "%s:%u: \"%s\" is no security context: expected user:role:type:level",
 		         manifest->path, from->line, context);
 	else if (error < 0)
 		snprintf(why, WHY_BYTES, "%s:%u: %s", manifest->path, from->line, strerror(-error));
 	else if (!sid_known(posture->sids, *sid)) {
-		snprintf(why, WHY_BYTES, "%s:%u: the policy does not know the context \"%s\" of domain \"%s\"",
+		snprintf(why, WHY_BYTES,
+		         "%s:%u: the policy does not know the context \"%s\" of domain \"%s\"",
 		         manifest->path, from->line, context, from->name);
 		error = -EINVAL;
 	}
@@ -91,7 +93,8 @@ static int domain_init(struct guest *guest, uint32_t index, const struct manifes
 
 		domain->services[s].name = service->name;
 		domain->services[s].domain = domain;
-		error = intern(posture, manifest, from, service->context[0] ? service->context : from->context,
+		error = intern(posture, manifest, from,
+		               service->context[0] ? service->context : from->context,
 		               &domain->services[s].sid, why);
 	}
 	return error;
@@ -108,27 +111,27 @@ static int machine_build(struct guest *guest, const struct manifest *manifest, c
 		const struct manifest_domain *from = &manifest->domains[d];
 
 		specs[d] = (struct domain_spec){
-		        .name = from->name,
-		        .image_name = from->program,
-		        .image = from->image,
-		        .image_bytes = from->image_bytes,
-		        .arguments = (const char *const *)from->arguments,
-		        .n_arguments = from->n_arguments,
-		        .vcpu = from->vcpu,
-		        .n_slots = from->n_slots,
-		        .heap_bytes = from->heap_bytes,
-		        .stack_bytes = from->stack_bytes,
-		        .data_fd = from->data_fd,
-		        .data_bytes = from->data_bytes,
+			.name = from->name,
+			.image_name = from->program,
+			.image = from->image,
+			.image_bytes = from->image_bytes,
+			.arguments = (const char *const *)from->arguments,
+			.n_arguments = from->n_arguments,
+			.vcpu = from->vcpu,
+			.n_slots = from->n_slots,
+			.heap_bytes = from->heap_bytes,
+			.stack_bytes = from->stack_bytes,
+			.data_fd = from->data_fd,
+			.data_bytes = from->data_bytes,
 		};
 	}
 	struct machine_spec spec = {
-	        .name = guest->name,
-	        .n_vcpus = manifest->n_vcpus,
-	        .n_domains = manifest->n_domains,
-	        .domains = specs,
-	        .bulk_bytes = manifest->bulk_bytes,
-	        .kvm_fd = guest->monitor->kvm_fd,
+		.name = guest->name,
+		.n_vcpus = manifest->n_vcpus,
+		.n_domains = manifest->n_domains,
+		.domains = specs,
+		.bulk_bytes = manifest->bulk_bytes,
+		.kvm_fd = guest->monitor->kvm_fd,
 	};
 	error = machine_create(&spec, &handlers, guest, &guest->machine, why);
 	free(specs);

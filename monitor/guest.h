@@ -22,7 +22,8 @@ int guest_create(struct monitor *monitor, const struct manifest *manifest, struc
 /* Takes it out of the registry: shuts the machine down, frees. */
 void guest_destroy(struct guest *guest);
 
-/* A domain has ended: its channels end, its connect is forgotten. END_CLOSED for exit, END_DIED for a fault. */
+/* A domain has ended: its channels end, its connect is forgotten. END_CLOSED for exit, END_DIED for a fault.
+ */
 void domain_end(struct registry *registry, struct domain *domain, bool failed, int exit_status);
 
 /*
@@ -37,7 +38,8 @@ void guest_reap(struct registry *registry, struct guest *guest);
 /* Whether every domain has exited, or the guest is lost. */
 bool guest_is_over(struct registry *registry, const struct guest *guest);
 
-/* Exit status that `run` owes to this guest: 0 if every domain exited with 0. */
+/* Exit status that `run` owes to this guest: 1 if it is lost, or a domain failed or exited with something but
+ * 0. */
 int guest_exit_status(struct registry *registry, const struct guest *guest);
 
 /* running, suspended, crashed, killed, stopped: the forms of docs/cli. */

@@ -44,19 +44,21 @@ static void audit_missing(struct domain *client, const struct verdict *verdict, 
 			permissions |= need->permission;
 			done |= 1u << j;
 		}
-		avc_lookup(posture->avc, (struct avc_key){first->source, first->target, CLASS_CHANNEL}, &decision);
+		avc_lookup(posture->avc, (struct avc_key){first->source, first->target, CLASS_CHANNEL},
+		           &decision);
 		permissions &= decision.auditdeny;
 		if (permissions)
-			audit_avc(monitor->audit, &(struct audit_avc){
-			                                  .tclass = CLASS_CHANNEL,
-			                                  .permissions = permissions,
-			                                  .guest = client->guest->name,
-			                                  .domain = client->name,
-			                                  .channel = channel,
-			                                  .source_context = sid_context(posture->sids, first->source),
-			                                  .target_context = sid_context(posture->sids, first->target),
-			                                  .permissive = first->masked,
-			                          });
+			audit_avc(monitor->audit,
+			          &(struct audit_avc){
+					  .tclass = CLASS_CHANNEL,
+					  .permissions = permissions,
+					  .guest = client->guest->name,
+					  .domain = client->name,
+					  .channel = channel,
+					  .source_context = sid_context(posture->sids, first->source),
+					  .target_context = sid_context(posture->sids, first->target),
+					  .permissive = first->masked,
+				  });
 	}
 }
 
@@ -123,7 +125,8 @@ static bool try_connect(struct registry *registry, struct domain *client)
 
 /* ---- requests: vCPU threads ---- */
 
-static int64_t do_connect(struct registry *registry, struct domain *client, const struct guest_request *request)
+static int64_t do_connect(struct registry *registry, struct domain *client,
+                          const struct guest_request *request)
 {
 	struct service *service = registry_find_service(registry, client->guest, request->text);
 
@@ -134,10 +137,10 @@ static int64_t do_connect(struct registry *registry, struct domain *client, cons
 	if (!service)
 		return CALL_NO_SERVICE;
 	client->pending = (struct pending_connect){
-	        .active = true,
-	        .ticket = ++client->last_ticket,
-	        .service = service,
-	        .deadline_ns = loop_now() + client->guest->monitor->deadline_ns,
+		.active = true,
+		.ticket = ++client->last_ticket,
+		.service = service,
+		.deadline_ns = loop_now() + client->guest->monitor->deadline_ns,
 	};
 	if (!try_connect(registry, client))
 		registry_kick(registry);
@@ -226,9 +229,10 @@ static void advance(struct registry *registry, struct domain *client, void *opaq
 	if (try_connect(registry, client) || client->pending.asked)
 		return;
 	if (loop_now() >= client->pending.deadline_ns) {
-		audit_notice(client->guest->monitor->audit, "PORTCULLIS_UNDECIDED",
-		             "guest=\"%s\" domain=\"%s\" service=\"%s\": no answer of the security server in time",
-		             client->guest->name, client->name, client->pending.service->name);
+		audit_notice(
+			client->guest->monitor->audit, "PORTCULLIS_UNDECIDED",
+			"guest=\"%s\" domain=\"%s\" service=\"%s\": no answer of the security server in time",
+			client->guest->name, client->name, client->pending.service->name);
 		deny(registry, client);
 		return;
 	}

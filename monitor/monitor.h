@@ -40,6 +40,7 @@ struct monitor {
 	uint64_t deadline_ns;
 	bool serve;
 	uint64_t started_ns;
+	int signal_fd;
 
 	/* Each with a header of its own. */
 	struct loop *loop;         /* loop.h */

@@ -43,8 +43,8 @@ struct need {
 
 /* What the decisions say of a channel. */
 struct verdict {
-	bool open[2];              /* flow i is allowed */
-	bool flowctl[2];           /* with back-pressure */
+	bool open[2];    /* flow i is allowed */
+	bool flowctl[2]; /* with back-pressure */
 	struct need missing[MAX_NEEDS];
 	size_t n_missing;
 };
@@ -59,8 +59,8 @@ typedef bool decision_lookup_fn(void *opaque, struct avc_key key, struct decisio
  * Judges a channel. False: a decision is not there, *verdict is undefined.
  * With enforcing false, or a permissive source, what is missing is listed but granted.
  */
-bool needs_judge(const struct subjects *subjects, bool enforcing, decision_lookup_fn *lookup,
-                 void *opaque, struct verdict *verdict);
+bool needs_judge(const struct subjects *subjects, bool enforcing, decision_lookup_fn *lookup, void *opaque,
+                 struct verdict *verdict);
 
 /* The first need whose lack denies flow i, or its flowctl; NULL: none. */
 const struct need *verdict_missing(const struct verdict *verdict, unsigned flow);

@@ -26,9 +26,10 @@ static int reserve(struct registry *registry, struct plan *plan)
 		n_domains += registry->guests[g]->n_domains;
 	plan->cuts = calloc(n_flows, sizeof(*plan->cuts));
 	plan->allowed = calloc(n_flows, sizeof(*plan->allowed));
+	plan->marked = calloc(n_flows, sizeof(*plan->marked));
 	plan->ends = calloc(n_flows, sizeof(*plan->ends));
 	plan->wakes = calloc(n_domains, sizeof(struct domain *));
-	return plan->cuts && plan->allowed && plan->ends && plan->wakes ? 0 : -ENOMEM;
+	return plan->cuts && plan->allowed && plan->marked && plan->ends && plan->wakes ? 0 : -ENOMEM;
 }
 
 static void note_end(struct plan *plan, struct channel *channel, enum channel_side side)
@@ -59,23 +60,25 @@ static bool is_allowed(const struct channel *channel, const struct verdict *verd
 
 static void judge(struct plan *plan, struct channel *channel, const struct verdict *verdict)
 {
-	bool any = false;
+	bool cut[N_SIDES] = {is_cut(channel, verdict, 0), is_cut(channel, verdict, 1)};
 
 	for (unsigned side = 0; side < N_SIDES; side++) {
 		plan->n_examined += flow_live(&channel->flow[side]);
-		if (is_cut(channel, verdict, side)) {
+		if (cut[side]) {
 			plan->cuts[plan->n_cuts++] = (struct plan_flow){
-			        .channel = channel,
-			        .side = (enum channel_side)side,
-			        .missing = *verdict_missing(verdict, side),
+				.channel = channel,
+				.side = (enum channel_side)side,
+				.missing = *verdict_missing(verdict, side),
 			};
-			any = true;
+		} else if (cut[1 - side] && flow_live(&channel->flow[side]) && channel->flow[side].flowctl) {
+			plan->marked[plan->n_marked++] =
+				(struct plan_flow){.channel = channel, .side = (enum channel_side)side};
 		} else if (is_allowed(channel, verdict, side)) {
 			plan->allowed[plan->n_allowed++] =
-			        (struct plan_flow){.channel = channel, .side = (enum channel_side)side};
+				(struct plan_flow){.channel = channel, .side = (enum channel_side)side};
 		}
 	}
-	if (!any)
+	if (!cut[0] && !cut[1])
 		return;
 	for (unsigned side = 0; side < N_SIDES; side++) {
 		plan->ends[plan->n_ends++] = (struct plan_end){channel, (enum channel_side)side};
@@ -124,6 +127,7 @@ void plan_free(struct plan *plan)
 {
 	free(plan->cuts);
 	free(plan->allowed);
+	free(plan->marked);
 	free(plan->ends);
 	free(plan->wakes);
 	*plan = (struct plan){0};

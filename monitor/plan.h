@@ -2,9 +2,9 @@
  * A plan: what a change would do to every flow, and why (design: 2, 7).
  *
  * Pure over the registry and a set of decisions; it may fail and may allocate,
- * so that commit need not. It stays valid until the gate opens: no channel is
- * made while the gate is closed, and one that ends meanwhile is only buried
- * (registry.h). Under the registry lock while it is built.
+ * so that commit need not. It stays exact while the gate is closed, and
+ * readable while the registry is pinned (registry.h).
+ * Under the registry lock while it is built.
  */
 #ifndef PORTCULLIS_MONITOR_PLAN_H
 #define PORTCULLIS_MONITOR_PLAN_H
@@ -22,6 +22,7 @@ struct plan_flow {
 	struct channel *channel;
 	enum channel_side side;
 	struct need missing;   /* of a cut: what is not allowed any more */
+	uint32_t reason;       /* of a cut: number in the change's reasons */
 	struct flow_loss loss; /* of a cut: filled in by commit */
 	bool done;             /* of a cut: it was still live at commit */
 };
@@ -37,12 +38,15 @@ struct plan {
 	size_t n_cuts;
 	struct plan_flow *allowed;
 	size_t n_allowed;
+	struct plan_flow
+		*marked; /* kept, reverse cut, and its back-pressure still tells the writer something */
+	size_t n_marked;
 	struct plan_end *ends;
 	size_t n_ends;
 	struct domain **wakes; /* both ends' domains of each cut flow, each once */
 	size_t n_wakes;
-	uint64_t guests;       /* bit i: guest i holds an end of a cut flow */
-	uint64_t n_examined;   /* live flows */
+	uint64_t guests;     /* bit i: guest i holds an end of a cut flow */
+	uint64_t n_examined; /* live flows */
 	uint64_t n_kept;
 };
 

@@ -197,7 +197,8 @@ int posture_learn(struct monitor *monitor, const struct manifest *manifest, char
 static void replace_server(struct monitor *monitor)
 {
 	struct posture *posture = monitor->posture;
-	struct policy_source source = {"the policy in force", posture->policy.image_fd, posture->policy.image_bytes};
+	struct policy_source source = {"the policy in force", posture->policy.image_fd,
+	                               posture->policy.image_bytes};
 	struct policy_load *load = &posture->replacement;
 	char why[WHY_BYTES];
 
@@ -230,7 +231,8 @@ static void after_answers(void *opaque)
 
 	drop_second_image(posture);
 	if (!server_alive(posture->policy.server)) {
-		audit_notice(monitor->audit, "PORTCULLIS_SERVER", "died; another is started from the policy in force");
+		audit_notice(monitor->audit, "PORTCULLIS_SERVER",
+		             "died; another is started from the policy in force");
 		watch_end(&posture->watch);
 		server_close(posture->policy.server);
 		posture->policy.server = NULL;
@@ -314,7 +316,8 @@ static void settle(const struct asked *asked, const struct decision *decision)
 		                                                     .source_context = source,
 		                                                     .target_context = target,
 		                                                     .permissive = permissive});
-	snprintf(text, sizeof(text), "%s lacks %s:%s { %s }", source, target, class_name(asked->key.tclass), name);
+	snprintf(text, sizeof(text), "%s lacks %s:%s { %s }", source, target, class_name(asked->key.tclass),
+	         name);
 	asked->done(asked->opaque, granted || permissive, text);
 }
 
@@ -335,11 +338,11 @@ static void decided(void *opaque, int status, const struct server_decision *answ
 	} else {
 		struct registry *registry = registry_lock(asked->monitor);
 		struct decision decision = {
-		        .allowed = answers[0].known ? answers[0].allowed : 0,
-		        .auditallow = answers[0].auditallow,
-		        .auditdeny = answers[0].known ? answers[0].auditdeny : UINT32_MAX,
-		        .permissive = answers[0].known && answers[0].permissive,
-		        .policy_number = asked->policy_number,
+			.allowed = answers[0].known ? answers[0].allowed : 0,
+			.auditallow = answers[0].auditallow,
+			.auditdeny = answers[0].known ? answers[0].auditdeny : UINT32_MAX,
+			.permissive = answers[0].known && answers[0].permissive,
+			.policy_number = asked->policy_number,
 		};
 
 		avc_insert(posture->avc, asked->key, &decision);

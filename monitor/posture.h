@@ -46,7 +46,7 @@ struct posture {
 
 	/* Loop thread only. */
 	struct policy_instance policy;
-	struct server_watch watch; /* of policy.server */
+	struct server_watch watch;      /* of policy.server */
 	struct policy_load replacement; /* of a server that died */
 	uint64_t next_try_ns;           /* to start one */
 	struct loop_timer timer;        /* connects that wait too long; another try to start a server */

@@ -96,6 +96,18 @@ void registry_open_gate(struct registry *registry)
 {
 	CHECK(registry->held && registry->gate_closed);
 	registry->gate_closed = false;
+}
+
+void registry_pin(struct registry *registry)
+{
+	CHECK(registry->held && !registry->pinned);
+	registry->pinned = true;
+}
+
+void registry_unpin(struct registry *registry)
+{
+	CHECK(registry->held && registry->pinned);
+	registry->pinned = false;
 	free_channels(registry->graveyard);
 	registry->graveyard = NULL;
 }

@@ -98,7 +98,7 @@ struct guest {
 struct registry_counters {
 	uint64_t connects; /* granted */
 	uint64_t denials;
-	uint64_t cuts;     /* flows */
+	uint64_t cuts; /* flows */
 };
 
 struct registry {
@@ -111,8 +111,9 @@ struct registry {
 	uint32_t n_guests;
 	struct channel *first, *last; /* all channels, oldest first */
 	uint32_t n_channels;
-	struct channel *graveyard;    /* gone while the gate was closed: a plan may point at them */
-	uint64_t last_channel;        /* number given last */
+	struct channel *graveyard; /* gone while a plan may point at them */
+	bool pinned;               /* there is such a plan */
+	uint64_t last_channel;     /* number given last */
 	bool gate_closed;
 	struct registry_counters counters;
 
@@ -130,12 +131,16 @@ void registry_unlock(struct registry *registry);
 void registry_kick(struct registry *registry);
 
 /* The service of that name that domains of this guest can reach; NULL: none. */
-struct service *registry_find_service(struct registry *registry, const struct guest *guest,
-                                      const char *name);
+struct service *registry_find_service(struct registry *registry, const struct guest *guest, const char *name);
 
-/* The gate (design: 7): while it is closed no connect is decided. Opening frees the graveyard. */
+/* The gate (design: 7): while it is closed no connect is decided. */
 void registry_close_gate(struct registry *registry);
 void registry_open_gate(struct registry *registry);
+
+/* While pinned, a channel that ends is buried but not freed: its numbers and names can still be read, without
+ * the lock too. */
+void registry_pin(struct registry *registry);
+void registry_unpin(struct registry *registry);
 
 /*
  * Raises the domain's event count, then makes its vCPU look: in this order, so

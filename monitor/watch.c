@@ -21,8 +21,8 @@ static void on_timer(void *opaque)
 	watch->after(watch->opaque);
 }
 
-int watch_begin(struct server_watch *watch, struct loop *loop, struct server *server, void (*after)(void *opaque),
-                void *opaque)
+int watch_begin(struct server_watch *watch, struct loop *loop, struct server *server,
+                void (*after)(void *opaque), void *opaque)
 {
 	int error = loop_add(loop, server_fd(server), EPOLLIN, on_ready, watch);
 

@@ -1,0 +1,146 @@
+#include "monitor/commit.h"
+
+#include "guest/abi/record.h"
+#include "monitor/guest.h"
+#include "vmm/check.h"
+
+static void raise_number(struct registry *registry, struct monitor *monitor, struct commit *commit)
+{
+	struct posture *posture = monitor->posture;
+
+	commit->old = posture_switch(monitor, commit->candidate, commit->policy_number);
+	posture->operator_sid = commit->operator_sid;
+	for (size_t i = 0; i < commit->n_known; i++)
+		sid_set_known(posture->sids, (policy_sid)i + 1, commit->known[i]);
+	decisions_cache(commit->decisions, posture->avc);
+	for (uint32_t g = 0; g < registry->n_guests; g++) {
+		struct guest *guest = registry->guests[g];
+
+		for (uint32_t d = 0; d < guest->n_domains; d++)
+			__atomic_store_n(&machine_domain_page(guest->machine, d)->policy_number,
+			                 commit->policy_number, __ATOMIC_RELEASE);
+	}
+}
+
+static void mark(struct registry *registry, struct plan *plan)
+{
+	for (size_t i = 0; i < plan->n_cuts; i++) {
+		struct plan_flow *cut = &plan->cuts[i];
+
+		cut->done = !cut->channel->dead && flow_live(&cut->channel->flow[cut->side]);
+		if (!cut->done)
+			continue;
+		cut->channel->flow[cut->side].state = FLOW_CUT;
+		registry->counters.cuts++;
+	}
+}
+
+static void patch(struct registry *registry, struct plan *plan)
+{
+	for (size_t i = 0; i < plan->n_cuts; i++)
+		if (plan->cuts[i].done)
+			channel_publish_cut(registry, plan->cuts[i].channel);
+}
+
+/* Neighbouring slots that become tombstones together. */
+struct run {
+	struct guest *guest;
+	uint32_t first, n;
+};
+
+static void sever_run(struct registry *registry, struct run *run)
+{
+	if (run->n && window_sever(run->guest->machine, run->first, run->n) < 0)
+		guest_lose(registry, run->guest,
+		           "the host refused to take a mapping away (vm.max_map_count)");
+	run->n = 0;
+}
+
+static void sever_end(struct registry *registry, struct run *run, struct channel *channel,
+                      enum channel_side side)
+{
+	struct endpoint *end = &channel->end[side], *peer = &channel->end[1 - side];
+	enum window_part part = channel_part(channel, side);
+
+	if (channel->dead || end->part == part || end->domain->guest->lost)
+		return;
+	end->part = part;
+	if (part != WINDOW_NONE) {
+		if (window_set(end->domain->guest->machine, end->slot, peer->domain->guest->machine,
+		               peer->slot, part) < 0)
+			guest_lose(registry, end->domain->guest, "the host refused to take a mapping away");
+		return;
+	}
+	if (run->n && (run->guest != end->domain->guest || run->first + run->n != end->slot))
+		sever_run(registry, run);
+	if (!run->n)
+		*run = (struct run){end->domain->guest, end->slot, 0};
+	run->n++;
+}
+
+static void sever(struct registry *registry, struct plan *plan)
+{
+	struct run run = {0};
+
+	for (size_t i = 0; i < plan->n_ends; i++)
+		sever_end(registry, &run, plan->ends[i].channel, plan->ends[i].side);
+	sever_run(registry, &run);
+}
+
+static void inspect(struct plan *plan)
+{
+	for (size_t i = 0; i < plan->n_cuts; i++)
+		if (plan->cuts[i].done)
+			plan->cuts[i].loss = channel_inspect(plan->cuts[i].channel, plan->cuts[i].side);
+}
+
+/* First every count, then one interrupt for each vCPU: a domain that is looked at has its count already. */
+static void wake(struct plan *plan)
+{
+	for (size_t i = 0; i < plan->n_wakes; i++) {
+		struct domain *domain = plan->wakes[i];
+		struct domain_page *page = machine_domain_page(domain->guest->machine, domain->index);
+
+		__atomic_fetch_add(&page->host_events, 1, __ATOMIC_SEQ_CST);
+	}
+	for (size_t i = 0; i < plan->n_wakes; i++) {
+		struct domain *domain = plan->wakes[i];
+		bool told = false;
+
+		for (size_t j = 0; j < i && !told; j++)
+			told = plan->wakes[j]->guest == domain->guest && plan->wakes[j]->vcpu == domain->vcpu;
+		if (!told)
+			machine_wake(domain->guest->machine, domain->vcpu);
+	}
+}
+
+static void verify(struct registry *registry, struct monitor *monitor, struct decisions *decisions)
+{
+	for (struct channel *channel = registry->first; channel; channel = channel->next) {
+		struct subjects subjects = channel_subjects(channel);
+		struct verdict verdict;
+
+		CHECK(needs_judge(&subjects, monitor->posture->enforcing, decisions_find, decisions,
+		                  &verdict));
+		for (unsigned side = 0; side < N_SIDES; side++) {
+			const struct flow *flow = &channel->flow[side];
+
+			CHECK(!flow_live(flow) ||
+			      (verdict.open[side] && (!flow->flowctl || verdict.flowctl[side])));
+			CHECK(channel->end[side].part <= channel_part(channel, (enum channel_side)side) ||
+			      channel->end[side].domain->guest->lost);
+		}
+	}
+}
+
+void commit_apply(struct registry *registry, struct monitor *monitor, struct commit *commit)
+{
+	CHECK(registry->held && registry->gate_closed);
+	raise_number(registry, monitor, commit);
+	mark(registry, commit->plan);
+	patch(registry, commit->plan);
+	sever(registry, commit->plan);
+	inspect(commit->plan);
+	wake(commit->plan);
+	verify(registry, monitor, commit->decisions);
+}

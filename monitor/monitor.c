@@ -1,0 +1,234 @@
+#include "monitor/monitor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "monitor/audit.h"
+#include "monitor/change.h"
+#include "monitor/guest.h"
+#include "monitor/loop.h"
+#include "monitor/mediation.h"
+#include "monitor/posture.h"
+#include "monitor/registry.h"
+#include "vmm/check.h"
+#include "vmm/machine.h"
+
+#define SHUTDOWN_NS 1000000000ull
+
+/* ---- what the loop hears ---- */
+
+/* A guest that has come to its end: its channels go, `run` may be over. */
+static void settle_guest(struct registry *registry, struct guest *guest)
+{
+	if (guest->ended || !guest_is_over(registry, guest))
+		return;
+	guest->ended = true;
+	if (guest->lost)
+		guest_reap(registry, guest);
+}
+
+/* 1 if a domain or a guest has failed; *over says whether all have ended. */
+static int settle(struct monitor *monitor, bool *over)
+{
+	struct registry *registry = registry_lock(monitor);
+	int status = 0;
+
+	*over = registry->n_guests > 0;
+
+	for (uint32_t g = 0; g < registry->n_guests; g++) {
+		struct guest *guest = registry->guests[g];
+
+		settle_guest(registry, guest);
+		*over = *over && guest->ended;
+		status |= guest_exit_status(registry, guest);
+	}
+	registry_unlock(registry);
+	return status;
+}
+
+static void on_kick(void *opaque, uint32_t events)
+{
+	struct monitor *monitor = opaque;
+	uint64_t count;
+	ssize_t n = read(monitor->registry->kick_fd, &count, sizeof(count));
+	bool over;
+	int status;
+
+	(void)n;
+	(void)events;
+
+	mediation_pump(monitor);
+	status = settle(monitor, &over);
+	if (over && !monitor->serve)
+		monitor_end(monitor, status);
+}
+
+static void on_signal(void *opaque, uint32_t events)
+{
+	struct monitor *monitor = opaque;
+	struct signalfd_siginfo info;
+	bool over;
+
+	(void)events;
+	if (read(monitor->signal_fd, &info, sizeof(info)) == sizeof(info))
+		monitor_end(monitor, settle(monitor, &over));
+}
+
+/* ---- set-up, in the order of the struct ---- */
+
+static int open_audit(struct monitor *monitor, const struct monitor_options *options)
+{
+	const char *path = options->manifest->audit_path;
+	struct audit_options audit = {.file_fd = -1, .log_fd = options->quiet ? -1 : STDERR_FILENO};
+
+	if (path) {
+		audit.file_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (audit.file_fd < 0)
+			return -errno;
+	}
+	return audit_start(&audit, &monitor->audit);
+}
+
+/* Blocked in all threads that are started from here; the loop reads them. */
+static int open_signals(struct monitor *monitor)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	monitor->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (monitor->signal_fd < 0)
+		return -errno;
+	return loop_add(monitor->loop, monitor->signal_fd, EPOLLIN, on_signal, monitor);
+}
+
+static int create_parts(struct monitor *monitor, const struct monitor_options *options,
+                        char why[static WHY_BYTES], char **lines)
+{
+	struct guest *guest;
+	int error;
+
+	snprintf(why, WHY_BYTES, "%s", strerror(ENOMEM));
+	monitor->loop = loop_create();
+	monitor->registry = registry_create();
+	if (!monitor->loop || !monitor->registry)
+		return -ENOMEM;
+	error = open_signals(monitor);
+	if (error == 0)
+		error = open_audit(monitor, options);
+	if (error < 0) {
+		snprintf(why, WHY_BYTES, "%s: %s",
+		         options->manifest->audit_path ? options->manifest->audit_path : "audit",
+		         strerror(-error));
+		return error;
+	}
+	error = posture_create(monitor, lines);
+	if (error == 0)
+		error = posture_learn(monitor, monitor->manifest, why);
+	if (error == 0 && monitor->manifest->n_domains > 0)
+		error = guest_create(monitor, monitor->manifest, &guest, why);
+	if (error == 0)
+		error = loop_add(monitor->loop, monitor->registry->kick_fd, EPOLLIN, on_kick, monitor);
+	if (error == 0)
+		posture_watch(monitor);
+	return error;
+}
+
+int monitor_create(const struct monitor_options *options, struct monitor **out, char **lines)
+{
+	struct monitor *monitor = calloc(1, sizeof(*monitor));
+	char why[WHY_BYTES];
+	int error;
+
+	*lines = NULL;
+	if (!monitor)
+		return -ENOMEM;
+	monitor->launcher = options->launcher;
+	monitor->manifest = options->manifest;
+	monitor->kvm_fd = options->kvm_fd;
+	monitor->stop = options->stop;
+	monitor->deadline_ns = (uint64_t)(options->deadline_seconds * 1e9);
+	monitor->serve = options->serve;
+	monitor->started_ns = loop_now();
+	monitor->signal_fd = -1;
+	error = create_parts(monitor, options, why, lines);
+	if (error < 0) {
+		if (!*lines)
+			*lines = strdup(why);
+		monitor_destroy(monitor);
+		return error;
+	}
+	audit_notice(monitor->audit, "PORTCULLIS_START", "policy=1 guests=%u", monitor->registry->n_guests);
+	*out = monitor;
+	return 0;
+}
+
+int monitor_start(struct monitor *monitor, char why[static WHY_BYTES])
+{
+	for (uint32_t g = 0; g < monitor->registry->n_guests; g++) {
+		int error = machine_start(monitor->registry->guests[g]->machine, why);
+
+		if (error < 0)
+			return error;
+	}
+	return 0;
+}
+
+/* A stop that competes with busy vCPUs for a core must win; where that is not allowed it is slower, not
+ * wrong. */
+static void prefer_loop(void)
+{
+	struct sched_param param = {.sched_priority = 1};
+
+	pthread_setschedparam(pthread_self(), SCHED_FIFO | SCHED_RESET_ON_FORK, &param);
+}
+
+int monitor_run(struct monitor *monitor)
+{
+	prefer_loop();
+	registry_kick(monitor->registry);
+	return loop_run(monitor->loop);
+}
+
+void monitor_end(struct monitor *monitor, int status)
+{
+	loop_quit(monitor->loop, status);
+}
+
+void monitor_destroy(struct monitor *monitor)
+{
+	char why[WHY_BYTES];
+
+	if (!monitor)
+		return;
+	if (monitor->change)
+		change_drop(monitor);
+	while (monitor->registry && monitor->registry->n_guests) {
+		struct guest *guest = monitor->registry->guests[0];
+
+		if (machine_shutdown(guest->machine, loop_now() + SHUTDOWN_NS, why) < 0)
+			machine_kill(guest->machine);
+		guest_destroy(guest);
+	}
+	if (monitor->audit)
+		audit_notice(monitor->audit, "PORTCULLIS_STOP", "orderly");
+	posture_destroy(monitor);
+	audit_stop(monitor->audit);
+	registry_destroy(monitor->registry);
+	if (monitor->signal_fd >= 0)
+		close(monitor->signal_fd);
+	loop_destroy(monitor->loop);
+	free(monitor);
+}

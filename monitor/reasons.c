@@ -1,0 +1,114 @@
+#include "monitor/reasons.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+struct reason {
+	struct reasons *owner;
+	struct need need;
+	char *text;
+};
+
+struct reasons {
+	struct reason *reasons;
+	uint32_t n_reasons;
+	size_t n_pending;
+};
+
+struct reasons *reasons_create(void)
+{
+	return calloc(1, sizeof(struct reasons));
+}
+
+void reasons_destroy(struct reasons *reasons)
+{
+	if (!reasons)
+		return;
+	for (uint32_t i = 0; i < reasons->n_reasons; i++)
+		free(reasons->reasons[i].text);
+	free(reasons->reasons);
+	free(reasons);
+}
+
+static uint32_t *place(const struct reasons *reasons, uint32_t *index, size_t n_index,
+                       const struct need *need)
+{
+	uint32_t words[3] = {need->source, need->target, need->permission};
+	size_t i = XXH3_64bits(words, sizeof(words)) & (n_index - 1);
+
+	for (; index[i]; i = (i + 1) & (n_index - 1)) {
+		const struct need *there = &reasons->reasons[index[i] - 1].need;
+
+		if (there->source == need->source && there->target == need->target &&
+		    there->permission == need->permission)
+			break;
+	}
+	return &index[i];
+}
+
+int reasons_collect(struct reasons *reasons, struct plan *plan)
+{
+	size_t n_index = 2;
+	uint32_t *index;
+
+	while (n_index < 2 * plan->n_cuts + 2)
+		n_index *= 2;
+	index = calloc(n_index, sizeof(*index));
+	reasons->reasons = calloc(plan->n_cuts + 1, sizeof(*reasons->reasons));
+	if (!index || !reasons->reasons) {
+		free(index);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < plan->n_cuts; i++) {
+		struct need *need = &plan->cuts[i].missing;
+		uint32_t *at = place(reasons, index, n_index, need);
+
+		if (!*at) {
+			reasons->reasons[reasons->n_reasons] =
+				(struct reason){.owner = reasons, .need = *need};
+			*at = ++reasons->n_reasons;
+		}
+		plan->cuts[i].reason = *at - 1;
+	}
+	free(index);
+	return 0;
+}
+
+static void explained(void *opaque, int status, const char *text)
+{
+	struct reason *reason = opaque;
+
+	reason->owner->n_pending--;
+	if (status == 0)
+		reason->text = strdup(text);
+}
+
+int reasons_ask(struct reasons *reasons, struct server *server, const struct sid_table *sids,
+                uint64_t deadline_ns)
+{
+	for (uint32_t i = 0; i < reasons->n_reasons; i++) {
+		struct reason *reason = &reasons->reasons[i];
+		int error = server_explain(server, sid_context(sids, reason->need.source),
+		                           sid_context(sids, reason->need.target), CLASS_CHANNEL,
+		                           reason->need.permission, deadline_ns, explained, reason);
+
+		if (error < 0)
+			return error;
+		reasons->n_pending++;
+	}
+	return 0;
+}
+
+size_t reasons_pending(const struct reasons *reasons)
+{
+	return reasons->n_pending;
+}
+
+const char *reasons_text(const struct reasons *reasons, uint32_t number)
+{
+	const char *text = reasons->reasons[number].text;
+
+	return text ? text : "not allowed";
+}

@@ -1,0 +1,169 @@
+#include "monitor/view.h"
+
+#include <stdio.h>
+
+#include "monitor/audit.h"
+#include "monitor/channel.h"
+#include "monitor/guest.h"
+#include "monitor/loop.h"
+#include "monitor/posture.h"
+#include "monitor/registry.h"
+#include "vmm/stop.h"
+
+static const char *context_of(struct monitor *monitor, policy_sid sid)
+{
+	return sid_context(monitor->posture->sids, sid);
+}
+
+static json_t *domain_json(struct monitor *monitor, const struct domain *domain)
+{
+	return json_pack("{s:s s:s s:i s:s}", "name", domain->name, "context",
+	                 context_of(monitor, domain->sid), "vcpu", (int)domain->vcpu, "state",
+	                 domain_state_name(domain));
+}
+
+static json_t *guest_json(struct monitor *monitor, const struct guest *guest)
+{
+	struct machine_counters counters = machine_counters(guest->machine);
+	json_t *domains = json_array();
+	json_t *json;
+
+	for (uint32_t d = 0; d < guest->n_domains; d++)
+		json_array_append_new(domains, domain_json(monitor, &guest->domains[d]));
+	json = json_pack("{s:s s:s s:i s:o s:I s:I s:I s:I s:I}", "name", guest->name, "state",
+	                 guest_state_name(guest), "vcpus", (int)guest->n_vcpus, "domains", domains, "exits",
+	                 (json_int_t)counters.exits, "hypercalls", (json_int_t)counters.hypercalls,
+	                 "refused_hypercalls", (json_int_t)counters.refused, "window_writes",
+	                 (json_int_t)counters.window_writes, "stop_requests",
+	                 (json_int_t)machine_stop_requests(guest->machine));
+	if (json && guest->crash[0])
+		json_object_set_new(json, "crash", json_string(guest->crash));
+	return json;
+}
+
+json_t *view_guests(struct monitor *monitor)
+{
+	struct registry *registry = registry_lock(monitor);
+	json_t *guests = json_array();
+
+	for (uint32_t g = 0; g < registry->n_guests; g++)
+		json_array_append_new(guests, guest_json(monitor, registry->guests[g]));
+	registry_unlock(registry);
+	return guests;
+}
+
+static json_t *counters_json(struct monitor *monitor)
+{
+	struct registry *registry = registry_lock(monitor);
+	struct avc_counters avc = avc_counters(monitor->posture->avc);
+	struct registry_counters counters = registry->counters;
+	uint32_t n_channels = registry->n_channels;
+
+	registry_unlock(registry);
+	return json_pack("{s:I s:I s:I s:I s:I s:I s:I}", "connects", (json_int_t)counters.connects,
+	                 "denials", (json_int_t)counters.denials, "cuts", (json_int_t)counters.cuts,
+	                 "avc_hits", (json_int_t)avc.hits, "avc_misses", (json_int_t)avc.misses, "audit_lost",
+	                 (json_int_t)audit_lost(monitor->audit), "channels", (json_int_t)n_channels);
+}
+
+static void fingerprint_text(const struct policy_instance *policy, char text[static 33])
+{
+	snprintf(text, 33, "%016llx%016llx", (unsigned long long)policy->fingerprint_high,
+	         (unsigned long long)policy->fingerprint_low);
+}
+
+json_t *view_status(struct monitor *monitor)
+{
+	char fingerprint[33];
+
+	fingerprint_text(&monitor->posture->policy, fingerprint);
+	return json_pack(
+		"{s:I s:s s:b s:f s:s s:o s:o}", "policy_number", (json_int_t)monitor->posture->policy_number,
+		"fingerprint", fingerprint, "enforcing", monitor->posture->enforcing, "uptime",
+		(double)(loop_now() - monitor->started_ns) / 1000.0, "stop", stop_mode_name(monitor->stop),
+		"guests", view_guests(monitor), "counters", counters_json(monitor));
+}
+
+json_t *view_policy(struct monitor *monitor)
+{
+	const struct policy_instance *policy = &monitor->posture->policy;
+	char fingerprint[33];
+
+	fingerprint_text(policy, fingerprint);
+	return json_pack("{s:I s:s s:b s:I s:I s:I s:b s:I s:s}", "policy_number",
+	                 (json_int_t)monitor->posture->policy_number, "fingerprint", fingerprint, "enforcing",
+	                 monitor->posture->enforcing, "types", (json_int_t)policy->n_types, "rules",
+	                 (json_int_t)policy->n_rules, "booleans", (json_int_t)policy->n_booleans, "mls",
+	                 policy->mls, "bytes", (json_int_t)policy->image_bytes, "operator_context",
+	                 policy->operator_context);
+}
+
+static json_t *end_json(struct monitor *monitor, const struct endpoint *end)
+{
+	return json_pack("{s:s s:s s:i s:s}", "guest", end->domain->guest->name, "domain", end->domain->name,
+	                 "slot", (int)(end->slot - end->domain->first_slot), "context",
+	                 context_of(monitor, end->domain->sid));
+}
+
+static json_t *flow_json(struct channel *channel, enum channel_side side)
+{
+	const struct flow *flow = &channel->flow[side];
+
+	channel_count(channel, side);
+	return json_pack("{s:s s:s s:s s:b s:b s:I s:I s:I}", "from", channel->end[side].domain->name, "to",
+	                 channel->end[1 - side].domain->name, "state", flow_state_name(flow->state),
+	                 "flowctl", flow->flowctl, "accepted", channel->accepted, "messages",
+	                 (json_int_t)flow->messages, "bytes", (json_int_t)flow->bytes, "unread_bytes",
+	                 (json_int_t)flow->unread_bytes);
+}
+
+static json_t *channel_json(struct monitor *monitor, struct channel *channel)
+{
+	return json_pack("{s:I s:I s:s s:I s:o s:o s:[o o]}", "channel", (json_int_t)channel->number,
+	                 "generation", (json_int_t)channel->end[SIDE_CLIENT].generation, "service",
+	                 channel->service->name, "opened_at_policy", (json_int_t)channel->opened_at_policy,
+	                 "client", end_json(monitor, &channel->end[SIDE_CLIENT]), "server",
+	                 end_json(monitor, &channel->end[SIDE_SERVER]), "flows",
+	                 flow_json(channel, SIDE_CLIENT), flow_json(channel, SIDE_SERVER));
+}
+
+json_t *view_channels(struct monitor *monitor)
+{
+	struct registry *registry = registry_lock(monitor);
+	json_t *channels = json_array();
+
+	for (struct channel *channel = registry->first; channel; channel = channel->next)
+		json_array_append_new(channels, channel_json(monitor, channel));
+	registry_unlock(registry);
+	return channels;
+}
+
+static json_t *detailed_domain_json(struct monitor *monitor, const struct domain *domain)
+{
+	json_t *json = domain_json(monitor, domain), *services = json_array();
+
+	for (uint32_t s = 0; s < domain->n_services; s++)
+		json_array_append_new(services,
+		                      json_pack("{s:s s:s s:i}", "name", domain->services[s].name, "context",
+		                                context_of(monitor, domain->services[s].sid), "waiting",
+		                                (int)domain->services[s].n_backlog));
+	json_object_update_new(json, json_pack("{s:s s:o s:i s:i}", "guest", domain->guest->name, "services",
+	                                       services, "slots", (int)domain->n_slots, "slots_used",
+	                                       (int)domain->n_used));
+	if (domain->life == LIFE_EXITED)
+		json_object_set_new(json, "exit_status", json_integer(domain->exit_status));
+	return json;
+}
+
+json_t *view_domains(struct monitor *monitor)
+{
+	struct registry *registry = registry_lock(monitor);
+	json_t *domains = json_array();
+
+	for (uint32_t g = 0; g < registry->n_guests; g++)
+		for (uint32_t d = 0; d < registry->guests[g]->n_domains; d++)
+			json_array_append_new(
+				domains, detailed_domain_json(monitor, &registry->guests[g]->domains[d]));
+	registry_unlock(registry);
+	return domains;
+}
