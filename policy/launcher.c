@@ -1,0 +1,319 @@
+#include "policy/launcher.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "policy/protocol.h"
+#include "policy/security_server.h"
+
+#define LAUNCHER_FD 3
+#define ANSWER_MS 2000
+
+struct launcher {
+	int socket_fd;
+	int pidfd;
+	uint64_t n_asked; /* numbers the requests: an answer that comes too late is recognised */
+};
+
+static int open_pidfd(pid_t pid)
+{
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* What follows up to run_launcher is the launcher's process. */
+
+/* Of the environment only what steers a sanitizer's runtime. */
+static void clean_environment(char *kept[static 4])
+{
+	static const char *const names[] = {"ASAN_OPTIONS=", "UBSAN_OPTIONS=", "TSAN_OPTIONS="};
+	size_t n = 0;
+
+	for (char **variable = environ; variable && *variable; variable++)
+		for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+			if (n < 3 && strncmp(*variable, names[i], strlen(names[i])) == 0)
+				kept[n++] = *variable;
+	kept[n] = NULL;
+}
+
+/* In the child. error_fd is closed by a successful exec and gets errno otherwise. */
+__attribute__((noreturn)) static void exec_server(int socket_fd, int error_fd, pid_t launcher)
+{
+	static char argv0[] = SECURITY_SERVER_ARGV0;
+	char *argv[] = {argv0, NULL};
+	char *environment[4];
+	sigset_t none;
+	ssize_t ignored;
+	int error;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != launcher)
+		_exit(1); /* it died before the signal was ordered */
+	clean_environment(environment);
+	error_fd = fcntl(error_fd, F_DUPFD_CLOEXEC, SECURITY_SERVER_FD + 1);
+	if (error_fd >= 0 && dup2(socket_fd, SECURITY_SERVER_FD) == SECURITY_SERVER_FD)
+		execve("/proc/self/exe", argv, environment);
+	error = errno;
+	ignored = write(error_fd, &error, sizeof(error));
+	(void)ignored;
+	_exit(1);
+}
+
+/* 0, or the errno that the child wrote before it gave up. */
+static int await_exec(int error_fd)
+{
+	int error = 0;
+
+	while (read(error_fd, &error, sizeof(error)) < 0 && errno == EINTR)
+		;
+	return error;
+}
+
+/* The child's pidfd, or -errno. Only this process reaps, so the pid can not have been used again. */
+static int fork_server(int socket_fd)
+{
+	pid_t launcher = getpid();
+	int errors[2];
+	int pidfd;
+	int error;
+	pid_t pid;
+
+	if (pipe2(errors, O_CLOEXEC))
+		return -errno;
+	pid = fork();
+	if (pid == 0)
+		exec_server(socket_fd, errors[1], launcher);
+	pidfd = pid < 0 ? -errno : open_pidfd(pid);
+	close(errors[1]);
+	error = pid < 0 ? 0 : await_exec(errors[0]);
+	close(errors[0]);
+	if (pidfd < 0 && pid > 0)
+		kill(pid, SIGKILL);
+	if (pidfd >= 0 && error) {
+		close(pidfd);
+		pidfd = -error;
+	}
+	return pidfd;
+}
+
+/* Answers with the monitor's end of the socket and the pidfd, or with the errno and none. */
+static void launch(int control_fd, uint64_t number)
+{
+	int pair[2];
+	int fds[2];
+	int error = 0;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
+		protocol_send_fds(control_fd, number << 16 | (uint64_t)errno, NULL, 0);
+		return;
+	}
+	fds[0] = pair[0];
+	fds[1] = fork_server(pair[1]);
+	if (fds[1] < 0)
+		error = -fds[1];
+	protocol_send_fds(control_fd, number << 16 | (uint64_t)error, fds, error ? 0 : 2);
+	close(pair[0]);
+	close(pair[1]);
+	if (fds[1] >= 0)
+		close(fds[1]);
+}
+
+static void reap(int signal_fd)
+{
+	struct signalfd_siginfo info;
+
+	while (read(signal_fd, &info, sizeof(info)) > 0)
+		;
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+}
+
+static int open_child_signals(void)
+{
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGCHLD);
+	sigprocmask(SIG_SETMASK, &signals, NULL);
+	signal(SIGCHLD, SIG_DFL);
+	/* The terminal's signals are the monitor's business; this process ends with the monitor. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static void serve(int control_fd, int signal_fd)
+{
+	for (;;) {
+		struct pollfd polls[] = {{.fd = control_fd, .events = POLLIN},
+		                         {.fd = signal_fd, .events = POLLIN}};
+		uint64_t number;
+		size_t n_fds;
+		int fds[2];
+
+		if (poll(polls, 2, -1) < 0 && errno != EINTR)
+			return;
+		if (polls[1].revents)
+			reap(signal_fd);
+		if (!polls[0].revents)
+			continue;
+		if (protocol_receive_fds(control_fd, &number, fds, &n_fds, 0) != 1)
+			return;
+		launch(control_fd, number);
+	}
+}
+
+__attribute__((noreturn)) static void run_launcher(int socket_fd, pid_t monitor)
+{
+	int signal_fd;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != monitor)
+		_exit(1);
+	prctl(PR_SET_NAME, "portcullis-lnch");
+	if (dup2(socket_fd, LAUNCHER_FD) != LAUNCHER_FD || fcntl(LAUNCHER_FD, F_SETFD, FD_CLOEXEC) ||
+	    close_range(LAUNCHER_FD + 1, ~0u, 0))
+		_exit(1);
+	signal_fd = open_child_signals();
+	if (signal_fd >= 0)
+		serve(LAUNCHER_FD, signal_fd);
+	_exit(0);
+}
+
+int launcher_start(struct launcher **launcher, char why[static WHY_BYTES])
+{
+	struct launcher *made = calloc(1, sizeof(*made));
+	pid_t monitor = getpid();
+	int pair[2] = {-1, -1};
+	int error = -ENOMEM;
+	pid_t pid;
+
+	if (!made || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
+		error = made ? -errno : error;
+		goto out_free;
+	}
+	pid = fork();
+	if (pid == 0)
+		run_launcher(pair[1], monitor);
+	error = pid < 0 ? -errno : 0;
+	if (error)
+		goto out_close;
+	made->socket_fd = pair[0];
+	made->pidfd = open_pidfd(pid);
+	close(pair[1]);
+	if (made->pidfd < 0) {
+		error = made->pidfd;
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		close(pair[0]);
+		goto out_free;
+	}
+	*launcher = made;
+	return 0;
+out_close:
+	close(pair[0]);
+	close(pair[1]);
+out_free:
+	free(made);
+	snprintf(why, WHY_BYTES, "can not start the launcher of security servers: %s", strerror(-error));
+	return error;
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Waits until fd is readable: 0, or -ETIMEDOUT. */
+static int await_readable(int fd, int64_t deadline_ms)
+{
+	struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+
+	for (;;) {
+		int64_t left = deadline_ms - now_ms();
+		int n = poll(&poll_fd, 1, left > 0 ? (int)left : 0);
+
+		if (n > 0)
+			return 0;
+		if (n == 0 && left <= 0)
+			return -ETIMEDOUT;
+		if (n < 0 && errno != EINTR)
+			return -errno;
+	}
+}
+
+/* The answer to the last request; answers to earlier ones, which were given up, are thrown away. */
+static int await_answer(struct launcher *launcher, int fds[static 2])
+{
+	int64_t deadline_ms = now_ms() + ANSWER_MS;
+
+	for (;;) {
+		uint64_t number = 0;
+		size_t n_fds = 0;
+		int error = await_readable(launcher->socket_fd, deadline_ms);
+
+		if (!error)
+			error = protocol_receive_fds(launcher->socket_fd, &number, fds, &n_fds, MSG_DONTWAIT);
+		if (error == -EAGAIN)
+			continue;
+		if (error <= 0)
+			return error ? error : -ECONNRESET;
+		if (number >> 16 == launcher->n_asked && n_fds == 2 && !(number & 0xffff))
+			return 0;
+		for (size_t i = 0; i < n_fds; i++)
+			close(fds[i]);
+		if (number >> 16 == launcher->n_asked)
+			return number & 0xffff ? -(int)(number & 0xffff) : -EPROTO;
+	}
+}
+
+int launcher_spawn(struct launcher *launcher, int *socket_fd, int *pidfd, char why[static WHY_BYTES])
+{
+	int fds[2];
+	int error = protocol_send_fds(launcher->socket_fd, ++launcher->n_asked, NULL, 0);
+
+	if (!error)
+		error = await_answer(launcher, fds);
+	if (error) {
+		snprintf(why, WHY_BYTES, "can not start a security server: %s",
+		         error == -EPIPE || error == -ECONNRESET ? "the launcher has ended"
+		                                                 : strerror(-error));
+		return error;
+	}
+	*socket_fd = fds[0];
+	*pidfd = fds[1];
+	return 0;
+}
+
+void launcher_stop(struct launcher *launcher)
+{
+	siginfo_t info;
+
+	if (!launcher)
+		return;
+	close(launcher->socket_fd);
+	if (await_readable(launcher->pidfd, now_ms() + ANSWER_MS))
+		syscall(SYS_pidfd_send_signal, launcher->pidfd, SIGKILL, NULL, 0);
+	waitid((idtype_t)P_PIDFD, (id_t)launcher->pidfd, &info, WEXITED);
+	close(launcher->pidfd);
+	free(launcher);
+}
