@@ -133,16 +133,23 @@ static void verify(struct registry *registry, struct monitor *monitor, struct de
 	}
 }
 
+static void take_away(struct registry *registry, struct monitor *monitor, struct commit *commit)
+{
+#ifdef CONTROL_SKIP_CUT /* a control build of the tests: they must notice that nothing was taken away */
+	(void)registry, (void)monitor, (void)commit, (void)patch, (void)sever, (void)inspect, (void)verify;
+#else
+	patch(registry, commit->plan);
+	sever(registry, commit->plan);
+	inspect(commit->plan);
+	verify(registry, monitor, commit->decisions);
+#endif
+}
+
 void commit_apply(struct registry *registry, struct monitor *monitor, struct commit *commit)
 {
 	CHECK(registry->held && registry->gate_closed);
 	raise_number(registry, monitor, commit);
 	mark(registry, commit->plan);
-#ifndef CONTROL_SKIP_CUT /* a control build of the tests: what must be found if nothing is taken away */
-	patch(registry, commit->plan);
-	sever(registry, commit->plan);
-#endif
-	inspect(commit->plan);
+	take_away(registry, monitor, commit);
 	wake(commit->plan);
-	verify(registry, monitor, commit->decisions);
 }
