@@ -142,14 +142,61 @@ $(BUILD)/tests/tsan-%: $(BUILD)/obj/tests/tsan/%.o $(HOST_LIBS)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(HOST_LD) -o $@ $^ $(LIBS)
 
+SUITE_PROGRAMS := $(patsubst %,$(BUILD)/tests/%,$(SUITES))
+TSAN_PROGRAMS  := $(patsubst %,$(BUILD)/tests/tsan-%,$(TSAN))
+
+test-programs: $(SUITE_PROGRAMS) $(HOSTILE) $(PROGRAMS) $(BUILD)/portcullis
+tsan-programs: $(TSAN_PROGRAMS)
+
+# Suites, then the concurrency programs under the thread sanitizer.
+test: all test-programs
+	$(Q)$(MAKE) --no-print-directory BUILD=build/tsan SANITIZE=thread tsan-programs
+	$(Q)tests/run.sh $(SUITE_PROGRAMS) $(patsubst %,build/tsan/tests/tsan-%,$(TSAN))
+
+# ---- checks ------------------------------------------------------------------
+
+C_FILES := $(shell git ls-files --cached --others --exclude-standard '*.c' '*.h' 2>/dev/null)
+HEADERS := $(filter %.h,$(C_FILES))
+HOST_FILES := $(filter policy/%.c vmm/%.c monitor/%.c,$(C_FILES))
+
+check: check-format check-headers check-size check-tidy check-cppcheck check-sanitize
+
+check-format: build/.check-deps
+	$(call say,FORMAT,$(words $(C_FILES)) files)
+	$(Q)clang-format --dry-run -Werror $(C_FILES)
+
+check-headers: build/.deps
+	$(call say,HEADERS,$(words $(HEADERS)) files)
+	$(Q)for h in $(HEADERS); do $(CC) -std=gnu17 -D_GNU_SOURCE $(WARN) -I. -Iguest/lib/include -fsyntax-only -x c $$h || exit 1; done
+
+check-size:
+	$(Q)for f in $(C_FILES); do n=$$(wc -l <$$f); [ $$n -le 500 ] || { echo "$$f has $$n lines; one noun per file, under 500" >&2; exit 1; }; done
+
+check-tidy: build/.check-deps
+	$(call say,TIDY,$(words $(HOST_FILES)) files)
+	$(Q)printf '%s\n' $(HOST_FILES) | xargs -P $$(nproc) -n 4 clang-tidy --quiet --warnings-as-errors='*' 2>build/tidy.log -- -std=gnu17 -D_GNU_SOURCE -I. || { tail -n 20 build/tidy.log; exit 1; }
+
+check-cppcheck: build/.check-deps
+	$(call say,CPPCHECK,$(words $(HOST_FILES)) files)
+	$(Q)cppcheck --quiet --std=c11 -D_GNU_SOURCE -I. -j $$(nproc) --inline-suppr --enable=warning,performance,portability \
+	  --suppress=missingIncludeSystem --error-exitcode=1 $(HOST_FILES)
+
+check-sanitize: all test-programs
+	$(Q)$(MAKE) --no-print-directory BUILD=build/asan SANITIZE=address,undefined test-programs
+	$(Q)tests/run.sh -o build/asan/logs $(patsubst %,build/asan/tests/%,$(SUITES))
+
 # ---- set-up ------------------------------------------------------------------
 
 DEPS := gcc make pkg-config libsepol-dev libxxhash-dev libconfig-dev libjansson-dev libseccomp-dev libcap-ng-dev \
-        libvirt-dev libcriterion-dev xxhash python3 policycoreutils-python-utils
+        libcriterion-dev xxhash python3 policycoreutils-python-utils
 
-build/.deps: Makefile
+CHECK_DEPS := clang-format clang-tidy cppcheck
+
+build/.deps: PACKAGES = $(DEPS)
+build/.check-deps: PACKAGES = $(CHECK_DEPS)
+build/.deps build/.check-deps: Makefile
 	@mkdir -p build
-	@missing=; for p in $(DEPS); do \
+	@missing=; for p in $(PACKAGES); do \
 	  dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q '^install ok installed' || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then run=; \
@@ -165,5 +212,6 @@ clean:
 	$(Q)rm -rf build
 
 -include $(shell find build -name '*.d' 2>/dev/null)
-.PHONY: all clean
+.PHONY: all clean test check test-programs tsan-programs check-format check-headers check-size check-tidy \
+        check-cppcheck check-sanitize
 .SECONDARY:
