@@ -101,11 +101,14 @@ void audit_avc(struct audit *audit, const struct audit_avc *avc)
 	char body[AUDIT_BODY_BYTES];
 	size_t bytes = audit_format_avc(avc, body);
 	struct audit_bucket told;
+	bool held;
 
 	pthread_mutex_lock(&audit->lock);
+	held = audit_throttle_holds(&audit->throttle);
 	if (!audit_throttle_allows(&audit->throttle, avc->guest, avc->domain, loop_now(), &told)) {
 		audit->ring.lost++;
-		kick(audit); /* so that the writer tells, should nothing follow */
+		if (!held)
+			kick(audit); /* the writer tells in a second, should nothing follow */
 	} else {
 		if (told.held_back)
 			tell_throttled(audit, &told);

@@ -17,17 +17,21 @@ static struct audit_bucket *find_bucket(struct audit_throttle *throttle, const c
 	return &throttle->buckets[hash % AUDIT_BUCKETS];
 }
 
+#define TOKEN_NS (1000000000u / (AUDIT_LINES_PER_SECOND * TOKEN))
+
+/* Only whole tokens are taken out of the time, so that frequent calls do not lose any. */
 static void fill(struct audit_bucket *bucket, uint64_t now_ns)
 {
-	uint64_t since = now_ns - bucket->filled_ns;
 	uint64_t full = (uint64_t)AUDIT_BURST * TOKEN;
-	uint64_t new_tokens = since / (1000000000u / (AUDIT_LINES_PER_SECOND * TOKEN));
+	uint64_t tokens = (now_ns - bucket->filled_ns) / TOKEN_NS;
 
-	if (bucket->filled_ns == 0 || new_tokens >= full - bucket->tokens)
+	if (bucket->filled_ns == 0 || tokens >= full - bucket->tokens) {
 		bucket->tokens = full;
-	else
-		bucket->tokens += new_tokens;
-	bucket->filled_ns = now_ns;
+		bucket->filled_ns = now_ns;
+	} else {
+		bucket->tokens += tokens;
+		bucket->filled_ns += tokens * TOKEN_NS;
+	}
 }
 
 static void tell(struct audit_throttle *throttle, struct audit_bucket *bucket, struct audit_bucket *told)

@@ -53,6 +53,7 @@ struct manifest_domain {
 /* Who may use the control socket, and as what. */
 struct manifest_client {
 	uid_t uid;
+	unsigned line;
 	char context[MAX_CONTEXT_BYTES];
 };
 
