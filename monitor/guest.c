@@ -102,7 +102,7 @@ static int domain_init(struct guest *guest, uint32_t index, const struct manifes
 
 static int machine_build(struct guest *guest, const struct manifest *manifest, char why[static WHY_BYTES])
 {
-	struct domain_spec *specs = calloc(manifest->n_domains, sizeof(*specs));
+	struct domain_spec *specs = calloc(MAX_DOMAINS, sizeof(*specs));
 	int error;
 
 	if (!specs)
@@ -175,7 +175,7 @@ int guest_create(struct monitor *monitor, const struct manifest *manifest, struc
 	guest->n_vcpus = manifest->n_vcpus;
 	guest->n_domains = manifest->n_domains;
 	snprintf(guest->name, sizeof(guest->name), "%s", manifest->name);
-	guest->domains = calloc(manifest->n_domains ? manifest->n_domains : 1, sizeof(*guest->domains));
+	guest->domains = calloc(MAX_DOMAINS, sizeof(*guest->domains));
 	if (!guest->domains)
 		goto fail;
 	for (uint32_t d = 0; d < manifest->n_domains; d++) {

@@ -103,6 +103,8 @@ int plan_build(struct registry *registry, struct decisions *decisions, bool enfo
 	CHECK(registry->held);
 	*plan = (struct plan){0};
 	error = reserve(registry, plan);
+	if (error < 0)
+		goto fail;
 	for (struct channel *channel = registry->first; channel && error == 0; channel = channel->next) {
 		struct subjects subjects = channel_subjects(channel);
 		struct verdict verdict;
@@ -114,13 +116,14 @@ int plan_build(struct registry *registry, struct decisions *decisions, bool enfo
 	}
 	for (size_t i = 0; i < plan->n_wakes; i++)
 		plan->wakes[i]->to_wake = false;
-	if (error < 0) {
-		plan_free(plan);
-		return error;
-	}
+	if (error < 0)
+		goto fail;
 	plan->n_kept = plan->n_examined - plan->n_cuts;
 	qsort(plan->ends, plan->n_ends, sizeof(*plan->ends), by_slot);
 	return 0;
+fail:
+	plan_free(plan);
+	return error;
 }
 
 void plan_free(struct plan *plan)
