@@ -96,6 +96,16 @@ struct machine_counters {
 };
 
 /*
+ * Opens /dev/kvm. Returns the descriptor, or -errno and a line that says what to
+ * do (no module, no nested virtualisation, no permission). The caller's to close.
+ */
+int machine_open_kvm(char why[static WHY_BYTES]);
+
+/* Does this KVM offer all that a machine needs? 0; -ENODEV, -ENOTSUP and a line that names what is missing.
+ */
+int machine_check_kvm(int kvm_fd, char why[static WHY_BYTES]);
+
+/*
  * Builds the machine; nothing runs yet. -EINVAL and a line that names domain and
  * image for a malformed, oversized or non-static ELF, segments outside
  * VA_IMAGE..VA_IMAGE_END, writable and executable segments, bad numbers;

@@ -1,0 +1,28 @@
+/*
+ * Raw KVM: opening it, what it must offer, and ioctls with -errno and a line.
+ * The loop thread only, but for kvm_wake.
+ *
+ * Source: Linux Documentation/virt/kvm/api.rst; sections are named at each call.
+ */
+#ifndef PORTCULLIS_VMM_KVM_H
+#define PORTCULLIS_VMM_KVM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "guest/abi/limits.h"
+
+/*
+ * Creates a VM with the local APICs in the kernel and no other device. Returns
+ * its descriptor, or -errno and a line.
+ */
+int kvm_vm_create(int kvm_fd, char why[static WHY_BYTES]);
+
+/* 4.35 KVM_SET_USER_MEMORY_REGION. -errno and a line that names `what`. */
+int kvm_memslot_add(int vm_fd, uint32_t id, uint64_t gpa, const void *memory, uint64_t bytes, bool read_only,
+                    const char *what, char why[static WHY_BYTES]);
+
+/* 4.77 KVM_SIGNAL_MSI: a fixed, edge-triggered interrupt. Any thread, any state of the vCPU. */
+void kvm_wake(int vm_fd, uint32_t apic_id, uint8_t vector);
+
+#endif
