@@ -138,6 +138,16 @@ int channel_stream(struct channel *channel, const void *data, size_t bytes, uint
 
 /* ---- several channels ---- */
 
+static bool has_ended(const struct ring *ring)
+{
+	uint64_t word = RING_LOAD(ring->word);
+
+	if (word & (RECORD_PEER_CLOSED | RECORD_PEER_DIED))
+		return true;
+	return ((ring->opened & RECORD_OUT) && ring_out_state(ring, word) != CALL_OK) ||
+	       ((ring->opened & RECORD_IN) && ring_in_state(ring, word) != CALL_OK);
+}
+
 static int look(struct channel_poll *items, size_t n_items)
 {
 	int n = 0;
@@ -153,6 +163,8 @@ static int look(struct channel_poll *items, size_t n_items)
 			item->ready |= POLL_MESSAGE;
 		if ((item->want & POLL_ROOM) && ring_can_send(&item->channel->ring, item->bytes))
 			item->ready |= POLL_ROOM;
+		if ((item->want & POLL_END) && has_ended(&item->channel->ring))
+			item->ready |= POLL_END;
 		n += item->ready != 0;
 	}
 	return n;

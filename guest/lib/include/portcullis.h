@@ -73,7 +73,8 @@ _Noreturn void domain_assertion_failed(const char *file, int line, const char *c
 
 /* ---- channels ---- */
 
-/* One end of a channel. A closed one may still be passed in: every call then says CALL_NOT_OPEN. */
+/* One end of a channel. After channel_close every call says CALL_NOT_OPEN, until a new channel gets the slot.
+ */
 struct channel;
 
 /*
@@ -150,6 +151,7 @@ size_t channel_max_bytes(void);
 /* What channel_poll waits for. */
 #define POLL_MESSAGE 1u /* channel_receive would not wait: a message, or an error to be told */
 #define POLL_ROOM 2u    /* channel_send of `bytes` would not wait */
+#define POLL_END 8u     /* the peer is gone, or a direction that was open is cut */
 #define POLL_ACCEPT 4u  /* a connect waits for channel_accept; `channel` is not looked at */
 
 struct channel_poll {
