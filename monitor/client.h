@@ -40,6 +40,13 @@ int client_default_path(bool make, char path[static SOCKET_PATH_BYTES], char why
 int client_call(const char *path, const json_t *request, const int *fds, size_t n_fds, uint64_t deadline_ns,
                 struct client_reply *reply, char why[static WHY_BYTES]);
 
+/* The two halves of client_call, for callers with something to do meanwhile; a socket, readable when the
+ * reply is there. */
+int client_send(const char *path, const json_t *request, const int *fds, size_t n_fds, uint64_t deadline_ns,
+                char why[static WHY_BYTES]);
+int client_receive(int fd, uint64_t deadline_ns, struct client_reply *reply,
+                   char why[static WHY_BYTES]); /* closes fd */
+
 /* The body as JSON; NULL if there is none or it is no JSON. The caller's. */
 json_t *client_body(const struct client_reply *reply);
 

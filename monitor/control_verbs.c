@@ -1,0 +1,295 @@
+/*
+ * The verbs of the control socket: what each needs, and what it does.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "monitor/audit.h"
+#include "monitor/change.h"
+#include "monitor/control_query.h"
+#include "monitor/control_request.h"
+#include "monitor/guest.h"
+#include "monitor/loop.h"
+#include "monitor/posture.h"
+#include "monitor/registry.h"
+#include "monitor/suggest.h"
+#include "monitor/view.h"
+#include "vmm/machine.h"
+
+#define MAX_AUDIT_LINES 4096
+#define DEFAULT_AUDIT_LINES 100
+#define GUEST_STOP_NS 2000000000ull
+#define MAX_SOURCE_NAME_BYTES 4096u
+
+/* Members of the request, by a strict format of jansson's; false: replied already. */
+
+static bool unpack(struct control_request *request, const char *format, ...)
+{
+	json_error_t error;
+	va_list arguments;
+	int result;
+
+	json_object_del(request->message.json, "verb");
+	va_start(arguments, format);
+	result = json_vunpack_ex(request->message.json, &error, JSON_STRICT, format, arguments);
+	va_end(arguments);
+	if (result)
+		request_fail(request, "bad request: %s: %s", request->verb->name, error.text);
+	return result == 0;
+}
+
+/* ---- what the monitor shows ---- */
+
+static void show(struct control_request *request, json_t *(*view)(struct monitor *monitor))
+{
+	if (unpack(request, "{}"))
+		request_reply_json(request, view(request->monitor));
+}
+
+static void run_status(struct control_request *request)
+{
+	show(request, view_status);
+}
+
+static void run_policy_show(struct control_request *request)
+{
+	show(request, view_policy);
+}
+
+static void run_guest_list(struct control_request *request)
+{
+	show(request, view_guests);
+}
+
+static void run_domain_list(struct control_request *request)
+{
+	show(request, view_domains);
+}
+
+static void run_channel_list(struct control_request *request)
+{
+	show(request, view_channels);
+}
+
+static void run_policy_image(struct control_request *request)
+{
+	const struct policy_instance *policy = &request->monitor->posture->policy;
+
+	if (unpack(request, "{}"))
+		request_reply_fd(request, policy->image_fd, policy->image_bytes);
+}
+
+static void add_audit_line(void *opaque, const char *text)
+{
+	json_array_append_new(opaque, json_string(text));
+}
+
+static void run_audit(struct control_request *request)
+{
+	json_int_t lines = DEFAULT_AUDIT_LINES, after = 0;
+	json_t *list;
+	uint64_t newest;
+
+	if (!unpack(request, "{s?I s?I}", "lines", &lines, "after", &after))
+		return;
+	if (lines < 0 || lines > MAX_AUDIT_LINES || after < 0) {
+		request_fail(request, "audit: lines is 0 to %d, after a serial number", MAX_AUDIT_LINES);
+		return;
+	}
+	list = json_array();
+	newest = audit_recent(request->monitor->audit, (uint64_t)after, (size_t)lines, add_audit_line, list);
+	request_reply_json(request,
+	                   json_pack("{s:I s:I s:o}", "newest", (json_int_t)newest, "lost",
+	                             (json_int_t)audit_lost(request->monitor->audit), "lines", list));
+}
+
+/* ---- changes ---- */
+
+static void change_done(void *opaque, int status, json_t *report, const char *why)
+{
+	struct control_request *request = opaque;
+
+	request->changing = false;
+	if (status == -EOWNERDEAD)
+		request_reply(request, 1, *why ? why : "in force, but guests were killed: see the report",
+		              report);
+	else if (status < 0)
+		request_reply(request, 1, why, report);
+	else
+		request_reply_json(request, report);
+}
+
+/* The names that the client gave its descriptors, one for each. */
+static bool read_sources(struct control_request *request, json_t *files, struct policy_source *sources)
+{
+	size_t n = request->message.n_fds;
+
+	if (!json_is_array(files) || json_array_size(files) != n || n == 0) {
+		request_fail(request, "bad request: %s: files has one name for each descriptor",
+		             request->verb->name);
+		return false;
+	}
+	for (size_t i = 0; i < n; i++) {
+		const char *name = json_string_value(json_array_get(files, i));
+
+		if (!name || !*name || strlen(name) >= MAX_SOURCE_NAME_BYTES) {
+			request_fail(request, "bad request: %s: files has names of 1 to %u bytes",
+			             request->verb->name, MAX_SOURCE_NAME_BYTES - 1);
+			return false;
+		}
+		sources[i] = (struct policy_source){name, request->message.fds[i], request->message.bytes[i]};
+	}
+	return true;
+}
+
+static void begin_policy_change(struct control_request *request, bool plan_only)
+{
+	struct policy_source sources[MAX_POLICY_FILES];
+	const char *stop = stop_mode_name(request->monitor->stop);
+	char why[WHY_BYTES];
+	json_t *files;
+	int force = 0, mode, error;
+
+	if (!unpack(request, "{s:o s?s s?b}", "files", &files, "stop", &stop, "force", &force) ||
+	    !read_sources(request, files, sources))
+		return;
+	mode = stop_mode_find(stop);
+	if (mode < 0) {
+		request_fail(request, "stop mode \"%.32s\" is not one of all, affected, none", stop);
+		return;
+	}
+	request->changing = true;
+	error = change_begin(request->monitor,
+	                     &(struct change_request){
+				     .kind = CHANGE_POLICY,
+				     .plan_only = plan_only,
+				     .force = force,
+				     .stop = (enum stop_mode)mode,
+				     .author = request->subject,
+				     .sources = sources,
+				     .n_sources = request->message.n_fds,
+			     },
+	                     change_done, request, why);
+	if (error < 0) {
+		request->changing = false;
+		request_fail(request, "%s", why);
+	}
+}
+
+static void run_policy_push(struct control_request *request)
+{
+	begin_policy_change(request, false);
+}
+
+static void run_policy_plan(struct control_request *request)
+{
+	begin_policy_change(request, true);
+}
+
+/* ---- guests and the monitor ---- */
+
+/* Guests come and go on this thread alone, so what is found stays. */
+static struct guest *find_guest(struct control_request *request, const char *name)
+{
+	struct registry *registry = registry_lock(request->monitor);
+	const char *names[MAX_GUESTS];
+	char suggestion[SUGGESTION_BYTES];
+	struct guest *found = NULL;
+	uint32_t n = registry->n_guests;
+
+	for (uint32_t i = 0; i < n; i++) {
+		names[i] = registry->guests[i]->name;
+		if (strcmp(names[i], name) == 0)
+			found = registry->guests[i];
+	}
+	registry_unlock(registry);
+	if (!found)
+		request_fail(request, "there is no guest \"%.64s\"%s", name,
+		             suggest_phrase(name, names, n, suggestion));
+	return found;
+}
+
+/* In order: its domains close what they hold. One that does not stop is killed. */
+static void stop_guest(struct monitor *monitor, struct guest *guest)
+{
+	char why[WHY_BYTES];
+	int error = machine_shutdown(guest->machine, loop_now() + GUEST_STOP_NS, why);
+	struct registry *registry = registry_lock(monitor);
+
+	if (error < 0)
+		guest_lose(registry, guest, why);
+	else
+		for (uint32_t d = 0; d < guest->n_domains; d++)
+			domain_end(registry, &guest->domains[d], false, 0);
+	registry_kick(registry);
+	registry_unlock(registry);
+}
+
+static void run_guest_stop(struct control_request *request)
+{
+	const char *name;
+	struct guest *guest;
+
+	if (!unpack(request, "{s:s}", "guest", &name))
+		return;
+	guest = find_guest(request, name);
+	if (!guest)
+		return;
+	if (request->monitor->change) {
+		request_fail(request, "a change is under way; try again when it has ended");
+		return;
+	}
+	stop_guest(request->monitor, guest);
+	request_reply_json(request,
+	                   json_pack("{s:s s:s}", "guest", guest->name, "state", guest_state_name(guest)));
+}
+
+static void run_shutdown(struct control_request *request)
+{
+	struct monitor *monitor = request->monitor;
+	struct registry *registry;
+	int status = 0;
+
+	if (!unpack(request, "{}"))
+		return;
+	registry = registry_lock(monitor);
+	for (uint32_t g = 0; g < registry->n_guests; g++)
+		status |= guest_exit_status(registry, registry->guests[g]);
+	registry_unlock(registry);
+	request_reply_json(request, json_object());
+	monitor_end(monitor, status);
+}
+
+/* ---- the table ---- */
+
+static const struct control_verb verbs[] = {
+	{"status", CLASS_MONITOR, MONITOR_GETATTR, 0, run_status},
+	{"policy show", CLASS_MONITOR, MONITOR_GETATTR, 0, run_policy_show},
+	{"policy image", CLASS_MONITOR, MONITOR_GETATTR, 0, run_policy_image},
+	{"policy push", CLASS_MONITOR, MONITOR_LOAD_POLICY, MAX_POLICY_FILES, run_policy_push},
+	{"policy plan", CLASS_MONITOR, MONITOR_COMPUTE, MAX_POLICY_FILES, run_policy_plan},
+	{"policy query", CLASS_MONITOR, MONITOR_COMPUTE, 0, control_run_query},
+	{"policy explain", CLASS_MONITOR, MONITOR_COMPUTE, 0, control_run_explain},
+	{"audit", CLASS_MONITOR, MONITOR_READ_AUDIT, 0, run_audit},
+	{"guest list", CLASS_GUEST, GUEST_GETATTR, 0, run_guest_list},
+	{"guest stop", CLASS_GUEST, GUEST_STOP, 0, run_guest_stop},
+	{"domain list", CLASS_DOMAIN, DOMAIN_GETATTR, 0, run_domain_list},
+	{"channel list", CLASS_DOMAIN, DOMAIN_GETATTR, 0, run_channel_list},
+	{"shutdown", CLASS_MONITOR, MONITOR_SHUTDOWN, 0, run_shutdown},
+};
+#define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
+
+const struct control_verb *control_verb_find(const char *name, char *suggestion)
+{
+	const char *names[N_VERBS];
+
+	for (size_t i = 0; i < N_VERBS; i++) {
+		names[i] = verbs[i].name;
+		if (strcmp(names[i], name) == 0)
+			return &verbs[i];
+	}
+	suggest_phrase(name, names, N_VERBS, suggestion);
+	return NULL;
+}
