@@ -3,7 +3,8 @@
  *
  * Numbers here are ours alone: the security server translates names, so a
  * policy may number its classes and permissions as it likes, and one that
- * lacks a name of ours simply never grants it.
+ * lacks a name of ours simply never grants it (unless it says
+ * (handleunknown allow), which grants what it does not know to all).
  * Immutable tables; any thread.
  */
 #ifndef PORTCULLIS_POLICY_CLASS_H

@@ -115,6 +115,15 @@ static int compile_cil(cil_db_t *db, const struct policy_text *sources, size_t n
 	return error;
 }
 
+/* Levels are on unless a source says (mls false); for CIL, what is set here would win over that. */
+static bool says_mls(const struct policy_text *sources, size_t n_sources)
+{
+	for (size_t i = 0; i < n_sources; i++)
+		if (policy_text_find(&sources[i], "mls"))
+			return true;
+	return false;
+}
+
 static int compile_texts(const struct policy_text *sources, size_t n_sources, struct complaints *complaints,
                          void **image, size_t *image_bytes)
 {
@@ -125,7 +134,7 @@ static int compile_texts(const struct policy_text *sources, size_t n_sources, st
 	cil_set_log_handler(take_cil_message);
 	cil_set_log_level(CIL_ERR);
 	cil_db_init(&db);
-	cil_set_mls(db, 1); /* the default; (mls false) in a source overrides it */
+	cil_set_mls(db, says_mls(sources, n_sources) ? -1 : 1);
 	cil_set_target_platform(db, SEPOL_TARGET_SELINUX);
 	cil_set_policy_version(db, POLICY_VERSION);
 	cil_set_attrs_expand_generated(db, 1);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #define ALIAS_MARK '@'
-#define QUOTE_BYTES 120 /* of a source line, shown behind the message */
 
 /* They follow what has been said already. */
 static const char *const empty_phrases[] = {
@@ -62,14 +61,15 @@ static void add_line(struct complaints *complaints, const char *line)
 /* The place that waited is complete when another place, or the end, comes. */
 static void flush(struct complaints *complaints)
 {
-	char line[2 * COMPLAINT_BYTES + 2];
+	char line[2 * COMPLAINT_BYTES + QUOTE_BYTES + 8];
 
 	if (complaints->message[0]) {
-		snprintf(line, sizeof(line), "%s%s%s", complaints->place, complaints->place[0] ? ": " : "",
-		         complaints->message);
+		snprintf(line, sizeof(line), "%s%s%s%s%s", complaints->place,
+		         complaints->place[0] ? ": " : "", complaints->message,
+		         complaints->quote[0] ? ": " : "", complaints->quote);
 		add_line(complaints, line);
 	}
-	complaints->place[0] = complaints->message[0] = '\0';
+	complaints->place[0] = complaints->message[0] = complaints->quote[0] = '\0';
 }
 
 void complaints_add(struct complaints *complaints, const char *format, ...)
@@ -126,40 +126,46 @@ static bool find_at_line(const struct complaints *complaints, const char *line, 
 	return place->end != NULL;
 }
 
-/* Where "(keyword" first stands outside a comment: CIL does not say it for an unknown keyword. */
-static bool find_keyword(const struct complaints *complaints, const char *keyword, struct place *place)
+/* Whether "keyword" stands at p, as a whole word. */
+static bool is_keyword(const char *p, const char *end, const char *keyword)
 {
 	size_t n = strlen(keyword);
 
-	for (size_t i = 0; i < complaints->n_sources; i++) {
-		const char *text = complaints->sources[i].text;
-		const char *end = text + complaints->sources[i].bytes;
-		unsigned long line = 1;
-		bool comment = false;
+	return (size_t)(end - p) > n && memcmp(p, keyword, n) == 0 && !isalnum((unsigned char)p[n]) &&
+	       p[n] != '_' && p[n] != '-';
+}
 
-		for (const char *p = text; p < end; p++) {
-			if (*p == '\n') {
-				line++;
-				comment = false;
-			}
-			comment |= *p == ';';
-			if (comment || *p != '(')
-				continue;
-			while (p + 1 < end && (p[1] == ' ' || p[1] == '\t'))
-				p++;
-			if ((size_t)(end - p) > n + 1 && memcmp(p + 1, keyword, n) == 0 &&
-			    !isalnum((unsigned char)p[1 + n]) && p[1 + n] != '_') {
-				*place = (struct place){.source = i, .line = line};
-				return true;
-			}
-		}
+unsigned long policy_text_find(const struct policy_text *text, const char *keyword)
+{
+	const char *end = text->text + text->bytes;
+	unsigned long line = 1;
+	bool comment = false;
+	bool open = false; /* only blanks since a parenthesis */
+
+	for (const char *p = text->text; p < end; p++) {
+		if (!comment && open && is_keyword(p, end, keyword))
+			return line;
+		open = !comment && (*p == '(' || (open && isspace((unsigned char)*p)));
+		comment = *p != '\n' && (comment || *p == ';');
+		line += *p == '\n';
+	}
+	return 0;
+}
+
+/* CIL does not say where an unknown keyword stands. */
+static bool find_keyword(const struct complaints *complaints, const char *keyword, struct place *place)
+{
+	for (size_t i = 0; i < complaints->n_sources; i++) {
+		*place = (struct place){.source = i,
+		                        .line = policy_text_find(&complaints->sources[i], keyword)};
+		if (place->line)
+			return true;
 	}
 	return false;
 }
 
 /* The source's line without the blanks around it; "" if there is none. */
-static void quote_line(const struct complaints *complaints, const struct place *place, char *quote,
-                       size_t quote_bytes)
+static void quote_line(struct complaints *complaints, const struct place *place)
 {
 	const char *p = complaints->sources[place->source].text;
 	const char *end = p + complaints->sources[place->source].bytes;
@@ -176,8 +182,10 @@ static void quote_line(const struct complaints *complaints, const struct place *
 		p++;
 	while (p < stop && isspace((unsigned char)stop[-1]))
 		stop--;
-	snprintf(quote, quote_bytes, "%.*s%s", (int)(stop - p > QUOTE_BYTES ? QUOTE_BYTES : stop - p), p,
-	         stop - p > QUOTE_BYTES ? "..." : "");
+	if (stop - p < (ptrdiff_t)QUOTE_BYTES)
+		snprintf(complaints->quote, QUOTE_BYTES, "%.*s", (int)(stop - p), p);
+	else
+		snprintf(complaints->quote, QUOTE_BYTES, "%.*s...", (int)QUOTE_BYTES - 4, p);
 }
 
 /* Another message for that place: one line per place, so consecutive ones are joined. */
@@ -185,11 +193,12 @@ static void say_at(struct complaints *complaints, const struct place *place, con
 {
 	char where[COMPLAINT_BYTES];
 
-	snprintf(where, sizeof(where), "%s:%lu", complaints->sources[place->source].name, place->line);
+	snprintf(where, sizeof(where), "%.2000s:%lu", complaints->sources[place->source].name, place->line);
 	if (strcmp(where, complaints->place) != 0) {
 		flush(complaints);
 		memcpy(complaints->place, where, sizeof(where));
-	} else if (complaints->message[0] && message[0]) {
+		quote_line(complaints, place);
+	} else if (complaints->message[0]) {
 		append(complaints->message, sizeof(complaints->message), "; ");
 	}
 	append(complaints->message, sizeof(complaints->message), message);
@@ -198,18 +207,17 @@ static void say_at(struct complaints *complaints, const struct place *place, con
 /* A line that names a place: the details before it belong to it. */
 static void take_placed(struct complaints *complaints, const char *line, const struct place *place)
 {
+	static const char unresolved[] = "Failed to resolve ";
 	bool known = complaints->detail[0] != '\0';
-	char message[2 * COMPLAINT_BYTES + 8];
-	char quote[QUOTE_BYTES + 8];
+	bool vague = !known && strncmp(line, unresolved, strlen(unresolved)) == 0 && place->end[0] == '\0' &&
+	             (size_t)(place->begin - line) > strlen(" statement") &&
+	             strncmp(place->begin - strlen(" statement"), " statement", strlen(" statement")) == 0;
+	char message[2 * COMPLAINT_BYTES + 64];
 
-	snprintf(message, sizeof(message), "%s%s%.*s%s", complaints->detail, known ? "; " : "",
-	         (int)(place->begin - line), line, place->end);
+	snprintf(message, sizeof(message), "%s%s%.*s%s%s", complaints->detail, known ? "; " : "",
+	         (int)(place->begin - line), line, place->end,
+	         vague ? " (a name in it is not declared)" : "");
 	complaints->detail[0] = '\0';
-	quote_line(complaints, place, quote, sizeof(quote));
-	if (quote[0] && !strstr(complaints->message, quote)) {
-		append(message, sizeof(message), ": ");
-		append(message, sizeof(message), quote);
-	}
 	say_at(complaints, place, message);
 }
 
@@ -225,12 +233,7 @@ static void take_indented(struct complaints *complaints, const char *line)
 	if (strncmp(line, "<root>", 6) == 0)
 		return;
 	if (find_at(complaints, line, &place)) {
-		char message[COMPLAINT_BYTES];
-		char quote[QUOTE_BYTES + 8];
-
-		quote_line(complaints, &place, quote, sizeof(quote));
-		snprintf(message, sizeof(message), "this rule violates it: %s", quote);
-		say_at(complaints, &place, message);
+		say_at(complaints, &place, "this rule violates it");
 	} else if (line[0] != '(') {
 		append(complaints->message, sizeof(complaints->message), "; ");
 		append(complaints->message, sizeof(complaints->message), line);

@@ -16,6 +16,7 @@
 #include "policy/protocol.h"
 
 #define COMPLAINT_BYTES 2048u /* one line, with its NUL; longer ones are cut off */
+#define QUOTE_BYTES 128u      /* likewise, of a source line behind a message */
 
 /* One source: its name as the user wrote it, and its bytes (no NUL is needed). */
 struct policy_text {
@@ -37,8 +38,12 @@ struct complaints {
 	char detail[COMPLAINT_BYTES];  /* said before its place was known */
 	char place[COMPLAINT_BYTES];   /* of the line that may still grow */
 	char message[COMPLAINT_BYTES]; /* likewise */
+	char quote[QUOTE_BYTES];       /* the source line at that place */
 	char excuse[COMPLAINT_BYTES];  /* the last line that says nothing */
 };
+
+/* The line of the first statement with that keyword, outside comments; 0 if there is none. */
+unsigned long policy_text_find(const struct policy_text *text, const char *keyword);
 
 void complaints_begin(struct complaints *complaints, const struct policy_text *sources, size_t n_sources);
 

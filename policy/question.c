@@ -31,13 +31,36 @@ int question_copy_texts(const char *const *texts, size_t n_texts, size_t text_by
 	return 0;
 }
 
+/* The bytes of the UTF-8 character at text, 0 if there is none. */
+static size_t measure_character(const unsigned char *text)
+{
+	size_t n = text[0] < 0x80 ? 1 : text[0] < 0xc2 ? 0 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
+
+	if (text[0] > 0xf4 || (text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] > 0x9f) ||
+	    (text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] > 0x8f))
+		return 0;
+	for (size_t i = 1; i < n; i++)
+		if ((text[i] & 0xc0) != 0x80)
+			return 0;
+	return n;
+}
+
 void question_clean_text(char *text)
 {
-	for (; *text; text++)
-		if ((unsigned char)*text < ' ' && *text != '\n')
+	size_t n;
+
+	for (; *text; text += n) {
+		unsigned char byte = (unsigned char)*text;
+
+		n = measure_character((unsigned char *)text);
+		/* C1 controls too: a terminal may act on them. */
+		if (!n || (n == 2 && byte == 0xc2 && (unsigned char)text[1] < 0xa0) || byte == 0x7f) {
 			*text = '?';
-		else if (*text == 0x7f)
-			*text = '?';
+			n = 1;
+		} else if (byte < ' ' && byte != '\n') {
+			*text = byte == '\t' ? ' ' : '?';
+		}
+	}
 }
 
 struct decide {

@@ -48,7 +48,7 @@ int question_booleans(server_booleans_fn *done, struct question **made);
 /* Copies texts of less than text_bytes into one allocation. 0, -EINVAL, -ENOMEM. */
 int question_copy_texts(const char *const *texts, size_t n_texts, size_t text_bytes, char ***copies);
 
-/* Replaces what a terminal would act upon; newlines stay. */
+/* Replaces what a terminal would act upon and what is not UTF-8; newlines stay. */
 void question_clean_text(char *text);
 
 #endif

@@ -9,7 +9,7 @@
 #define PORTCULLIS_POLICY_SANDBOX_H
 
 /* All resources of the process, fixed by the first stage. */
-#define SANDBOX_MEMORY_BYTES (2ull << 30)
+#define SANDBOX_MEMORY_BYTES (1ull << 30)
 #define SANDBOX_LOAD_SECONDS 120u /* of processor time, while loading */
 
 /*

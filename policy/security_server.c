@@ -152,9 +152,10 @@ static void answer_refusal(void)
 /* Nothing here allocates. */
 __attribute__((noreturn)) static void give_up_memory(void)
 {
-	snprintf(server.complaints.text, sizeof(server.complaints.text),
-	         "the policy needs more memory than a security server may use (%llu MiB)",
-	         SANDBOX_MEMORY_BYTES >> 20);
+	snprintf(
+		server.complaints.text, sizeof(server.complaints.text),
+		"the policy needs more memory than a security server may use (%llu MiB, or the user's limit)",
+		SANDBOX_MEMORY_BYTES >> 20);
 	packet_begin(&server.answer, PROTOCOL_LOAD, server.question.id);
 	answer_refusal();
 	send_answer();
