@@ -35,6 +35,8 @@ struct audit {
 	int kick_fd;
 	bool has_log;
 	bool to_file;
+	audit_listener_fn *on_log;
+	void *on_log_opaque;
 
 	/* lock; a leaf. Inherits priority: the loop may run SCHED_FIFO, the writer never does. */
 	pthread_mutex_t lock;
@@ -149,11 +151,15 @@ void audit_log(struct audit *audit, const char *guest, const char *domain, const
 	char clean[MAX_LOG_BYTES];
 	int n = 0;
 
-	if (!audit->has_log)
+	if (!audit->has_log && !audit->on_log)
 		return;
 	snprintf(who, sizeof(who), "%s%s%s", guest, domain ? "/" : "", domain ? domain : "");
 	snprintf(clean, sizeof(clean), "%s", text);
 	audit_clean(clean);
+	if (audit->on_log)
+		audit->on_log(audit->on_log_opaque, guest, domain, clean);
+	if (!audit->has_log)
+		return;
 	if (n_lost)
 		n = snprintf(line, sizeof(line), "%s: (%llu lines lost)\n", who, (unsigned long long)n_lost);
 	n += snprintf(line + n, sizeof(line) - (size_t)n, "%s: %s\n", who, clean);
@@ -374,6 +380,8 @@ int audit_start(const struct audit_options *options, struct audit **out)
 	lock_init(&audit->lock);
 	audit->to_file = options->file_fd >= 0;
 	audit->has_log = options->log_fd >= 0;
+	audit->on_log = options->on_log;
+	audit->on_log_opaque = options->on_log_opaque;
 	audit->file_outlet.fd = options->file_fd;
 	audit->file_outlet.most = PIPE_BUF; /* what a pipe takes without blocking once poll says so */
 	audit->log_outlet.fd = options->log_fd;

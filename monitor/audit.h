@@ -22,9 +22,15 @@
 
 struct audit;
 
+/* Hears a domain's log line, cleaned; domain NULL: the guest's own. On the thread that logs: must not block.
+ */
+typedef void audit_listener_fn(void *opaque, const char *guest, const char *domain, const char *text);
+
 struct audit_options {
-	int file_fd; /* audit lines; -1: memory only; taken */
-	int log_fd;  /* domains' log lines and notices for people; -1: none; not taken */
+	int file_fd;               /* audit lines; -1: memory only; taken */
+	int log_fd;                /* domains' log lines and notices for people; -1: none; not taken */
+	audit_listener_fn *on_log; /* also without log_fd; NULL: nobody */
+	void *on_log_opaque;
 };
 
 /* -errno; starts the writer. */

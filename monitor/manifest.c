@@ -319,9 +319,10 @@ int manifest_load(const char *path, const struct manifest_options *options, stru
 {
 	static const struct manifest_options none;
 	const char *slash = strrchr(path, '/');
+	const char *given = options ? options->directory : NULL;
 	struct manifest_reader reader = {
 		.path = path,
-		.directory = strndup(path, slash ? (size_t)(slash - path) + 1 : 0),
+		.directory = given ? strdup(given) : strndup(path, slash ? (size_t)(slash - path) + 1 : 0),
 		.options = options ? options : &none,
 		.why = why,
 	};

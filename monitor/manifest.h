@@ -86,6 +86,7 @@ struct manifest_options {
 	const char *const *data; /* "DOMAIN=FILE": replace that domain's data file */
 	size_t n_data;
 	const char *program_dir; /* where programs without a slash are; NULL: as above */
+	const char *directory;   /* where relative paths start, with its slash; NULL: at the manifest */
 };
 
 /* 0, or -EINVAL, -errno with one line in why; then nothing is left behind. */

@@ -88,7 +88,10 @@ static void on_signal(void *opaque, uint32_t events)
 static int open_audit(struct monitor *monitor, const struct monitor_options *options)
 {
 	const char *path = options->manifest->audit_path;
-	struct audit_options audit = {.file_fd = -1, .log_fd = options->quiet ? -1 : STDERR_FILENO};
+	struct audit_options audit = {.file_fd = -1,
+	                              .log_fd = options->quiet ? -1 : STDERR_FILENO,
+	                              .on_log = options->on_log,
+	                              .on_log_opaque = options->on_log_opaque};
 
 	if (path) {
 		audit.file_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "monitor/audit.h"
 #include "monitor/manifest.h"
 #include "policy/launcher.h"
 #include "policy/sid.h"
@@ -26,9 +27,11 @@ struct monitor_options {
 	const struct manifest *manifest; /* not taken; outlives the monitor */
 	int kvm_fd;                      /* not taken; -1: no guest can be started */
 	enum stop_mode stop;
-	double deadline_seconds; /* of a stop, and of a security server's answers */
-	bool quiet;              /* domains' log lines are not written */
-	bool serve;              /* does not end with the last guest */
+	double deadline_seconds;   /* of a stop, and of a security server's answers */
+	bool quiet;                /* domains' log lines are not written */
+	bool serve;                /* does not end with the last guest */
+	audit_listener_fn *on_log; /* hears every log line of a domain, also if quiet; NULL: nobody */
+	void *on_log_opaque;
 };
 
 struct monitor {

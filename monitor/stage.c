@@ -20,22 +20,22 @@ static int load_text(const struct stage_options *options, struct manifest **mani
 {
 	struct manifest_options from = {.policies = options->policies,
 	                                .n_policies = options->n_policies,
-	                                .program_dir = options->program_dir};
-	char path[] = "./.stage-XXXXXX";
-	int fd = mkstemp(path);
+	                                .program_dir = options->program_dir,
+	                                .directory = "./"};
 	size_t bytes = strlen(options->manifest);
+	int fd = memfd_create("manifest", MFD_CLOEXEC);
+	char path[32];
 	int error = 0;
 
-	if (fd < 0) {
-		snprintf(why, WHY_BYTES, "%s: %s", path, strerror(errno));
-		return -EIO;
-	}
-	if (write(fd, options->manifest, bytes) != (ssize_t)bytes)
+	if (fd < 0 || write(fd, options->manifest, bytes) != (ssize_t)bytes) {
+		snprintf(why, WHY_BYTES, "the manifest's text: %s", strerror(errno));
 		error = -EIO;
-	close(fd);
+	}
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (error == 0)
 		error = manifest_load(path, &from, manifest, why);
-	unlink(path);
+	if (fd >= 0)
+		close(fd);
 	return error;
 }
 
@@ -59,6 +59,8 @@ int stage_open(const struct stage_options *options, struct stage **out, char **w
 			.stop = stage->manifest->stop,
 			.deadline_seconds = options->deadline_seconds > 0 ? options->deadline_seconds : 10.0,
 			.quiet = options->quiet,
+			.on_log = options->on_log,
+			.on_log_opaque = options->on_log_opaque,
 			.serve = true,
 		};
 

@@ -27,9 +27,11 @@ struct stage_options {
 	const char *manifest;        /* libconfig text; paths in it are relative to the present folder */
 	const char *const *policies; /* files; replace the manifest's */
 	size_t n_policies;
-	const char *program_dir; /* NULL: as in manifest.h */
-	double deadline_seconds; /* 0: 10 */
-	bool quiet;              /* domains' log lines are not written */
+	const char *program_dir;   /* NULL: as in manifest.h */
+	double deadline_seconds;   /* 0: 10 */
+	bool quiet;                /* domains' log lines are not written */
+	audit_listener_fn *on_log; /* hears each of them (audit.h); NULL: nobody */
+	void *on_log_opaque;
 };
 
 /* Builds monitor and guest, not running yet. *why: malloc'ed lines on failure. Needs /dev/kvm. */
