@@ -8,7 +8,13 @@ static void raise_number(struct registry *registry, struct monitor *monitor, str
 {
 	struct posture *posture = monitor->posture;
 
-	commit->old = posture_switch(monitor, commit->candidate, commit->policy_number);
+	avc_raise(posture->avc, commit->policy_number);
+	posture->policy_number = commit->policy_number;
+	if (commit->candidate)
+		commit->old = posture_switch(monitor, commit->candidate);
+	posture->enforcing = commit->proposal->enforcing;
+	posture->overlay = commit->proposal->overlay;
+	proposal_enact(registry, commit->proposal);
 	posture->operator_sid = commit->operator_sid;
 	for (size_t i = 0; i < commit->n_known; i++)
 		sid_set_known(posture->sids, (policy_sid)i + 1, commit->known[i]);
@@ -114,34 +120,33 @@ static void wake(struct plan *plan)
 	}
 }
 
-static void verify(struct registry *registry, struct monitor *monitor, struct decisions *decisions)
+static void verify(struct registry *registry, const struct commit *commit)
 {
 	for (struct channel *channel = registry->first; channel; channel = channel->next) {
-		struct subjects subjects = channel_subjects(channel);
-		struct verdict verdict;
+		struct judgement judgement;
+		const struct verdict *verdict = &judgement.verdict;
 
-		CHECK(needs_judge(&subjects, monitor->posture->enforcing, decisions_find, decisions,
-		                  &verdict));
+		CHECK(proposal_judge(commit->proposal, commit->decisions, channel, &judgement));
 		for (unsigned side = 0; side < N_SIDES; side++) {
 			const struct flow *flow = &channel->flow[side];
 
 			CHECK(!flow_live(flow) ||
-			      (verdict.open[side] && (!flow->flowctl || verdict.flowctl[side])));
+			      (verdict->open[side] && (!flow->flowctl || verdict->flowctl[side])));
 			CHECK(channel->end[side].part <= channel_part(channel, (enum channel_side)side) ||
 			      channel->end[side].domain->guest->lost);
 		}
 	}
 }
 
-static void take_away(struct registry *registry, struct monitor *monitor, struct commit *commit)
+static void take_away(struct registry *registry, struct commit *commit)
 {
 #ifdef CONTROL_SKIP_CUT /* a control build of the tests: they must notice that nothing was taken away */
-	(void)registry, (void)monitor, (void)commit, (void)patch, (void)sever, (void)inspect, (void)verify;
+	(void)registry, (void)commit, (void)patch, (void)sever, (void)inspect, (void)verify;
 #else
 	patch(registry, commit->plan);
 	sever(registry, commit->plan);
 	inspect(commit->plan);
-	verify(registry, monitor, commit->decisions);
+	verify(registry, commit);
 #endif
 }
 
@@ -150,6 +155,6 @@ void commit_apply(struct registry *registry, struct monitor *monitor, struct com
 	CHECK(registry->held && registry->gate_closed);
 	raise_number(registry, monitor, commit);
 	mark(registry, commit->plan);
-	take_away(registry, monitor, commit);
+	take_away(registry, commit);
 	wake(commit->plan);
 }

@@ -30,15 +30,17 @@
 #include "monitor/decisions.h"
 #include "monitor/plan.h"
 #include "monitor/posture.h"
+#include "monitor/proposal.h"
 
 struct commit {
 	struct plan *plan;
+	const struct proposal *proposal;
 	struct decisions *decisions; /* all answered under policy_number */
 	uint64_t policy_number;
-	const bool *known; /* of SID i + 1 */
+	const bool *known; /* of SID i + 1; n_known 0: as before */
 	size_t n_known;
 	policy_sid operator_sid;
-	struct policy_instance *candidate; /* put in force */
+	struct policy_instance *candidate; /* put in force; NULL: the policy stays */
 	struct policy_instance old;        /* out: to be released after the report */
 };
 

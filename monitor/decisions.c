@@ -184,6 +184,16 @@ bool decisions_find(void *opaque, struct avc_key key, struct decision *out)
 	return true;
 }
 
+void decisions_mask(struct decisions *decisions, const struct overlay *overlay, const struct sid_table *sids)
+{
+	for (size_t i = 0; i < decisions->n_entries && overlay->n_rules; i++) {
+		struct avc_key key = decisions->entries[i].key;
+
+		decisions->entries[i].decision.allowed &= ~overlay_mask(
+			overlay, sid_context(sids, key.source), sid_context(sids, key.target), key.tclass);
+	}
+}
+
 void decisions_cache(const struct decisions *decisions, struct avc *avc)
 {
 	for (size_t i = 0; i < decisions->n_entries; i++)

@@ -16,6 +16,7 @@
 
 #include "monitor/needs.h"
 #include "policy/avc.h"
+#include "policy/overlay.h"
 #include "policy/server.h"
 #include "policy/sid.h"
 
@@ -46,6 +47,9 @@ int decisions_ask(struct decisions *decisions, struct server *server, const stru
 
 /* A decision_lookup_fn over answered questions; opaque is the set. */
 bool decisions_find(void *decisions, struct avc_key key, struct decision *out);
+
+/* Takes from the answers what the overlay takes back. Idempotent. */
+void decisions_mask(struct decisions *decisions, const struct overlay *overlay, const struct sid_table *sids);
 
 /* Inserts every answer into the AVC; those of an old number are refused there. */
 void decisions_cache(const struct decisions *decisions, struct avc *avc);

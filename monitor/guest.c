@@ -93,6 +93,7 @@ static int domain_init(struct guest *guest, uint32_t index, const struct manifes
 
 		domain->services[s].name = service->name;
 		domain->services[s].domain = domain;
+		domain->services[s].follows_domain = !service->context[0];
 		error = intern(posture, manifest, from,
 		               service->context[0] ? service->context : from->context,
 		               &domain->services[s].sid, why);
@@ -294,6 +295,8 @@ const char *domain_state_name(const struct domain *domain)
 {
 	if (domain->life != LIFE_RUNNING)
 		return domain->life == LIFE_EXITED ? "exited" : "failed";
+	if (domain->quarantined)
+		return "quarantined";
 	if (machine_domain_state(domain->guest->machine, domain->index) == DOMAIN_BLOCKED)
 		return "blocked";
 	return "running";

@@ -45,7 +45,7 @@ int guest_exit_status(struct registry *registry, const struct guest *guest);
 /* running, suspended, crashed, killed, stopped: the forms of docs/cli. */
 const char *guest_state_name(const struct guest *guest);
 
-/* running, blocked, exited, failed. */
+/* running, blocked, exited, failed, quarantined. */
 const char *domain_state_name(const struct domain *domain);
 
 #endif

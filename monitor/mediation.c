@@ -88,7 +88,9 @@ static void grant(struct registry *registry, struct domain *client, const struct
 	struct channel *channel;
 	int result = CALL_PEER_DIED;
 
-	if (service->domain->life == LIFE_RUNNING)
+	if (service->domain->quarantined)
+		result = CALL_DENIED;
+	else if (service->domain->life == LIFE_RUNNING)
 		result = channel_create(registry, client, service, verdict, policy_number, &channel);
 	if (result == CALL_OK)
 		registry->counters.connects++;
@@ -134,6 +136,8 @@ static int64_t do_connect(struct registry *registry, struct domain *client,
 		return CALL_NO_CALL;
 	if (client->pending.active)
 		return CALL_BUSY;
+	if (client->quarantined)
+		return CALL_QUARANTINED;
 	if (!service)
 		return CALL_NO_SERVICE;
 	client->pending = (struct pending_connect){
@@ -261,8 +265,10 @@ static void answered(void *opaque, int status, struct decisions *questions)
 	struct monitor *monitor = opaque;
 	struct registry *registry = registry_lock(monitor);
 
-	if (status == 0)
+	if (status == 0) {
+		decisions_mask(questions, &monitor->posture->overlay, monitor->posture->sids);
 		decisions_cache(questions, monitor->posture->avc);
+	}
 	for_each_pending(registry, forget, NULL);
 	registry_unlock(registry);
 	decisions_destroy(questions);

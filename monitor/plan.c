@@ -6,11 +6,11 @@
 
 #include "vmm/check.h"
 
-int plan_questions(struct registry *registry, struct decisions *decisions)
+int plan_questions(struct registry *registry, const struct proposal *proposal, struct decisions *decisions)
 {
 	CHECK(registry->held);
 	for (struct channel *channel = registry->first; channel; channel = channel->next) {
-		struct subjects subjects = channel_subjects(channel);
+		struct subjects subjects = proposal_subjects(proposal, channel);
 
 		if (decisions_add_channel(decisions, &subjects) < 0)
 			return -ENOMEM;
@@ -58,18 +58,26 @@ static bool is_allowed(const struct channel *channel, const struct verdict *verd
 	return (state == FLOW_DENIED || state == FLOW_CUT) && verdict->open[side];
 }
 
-static void judge(struct plan *plan, struct channel *channel, const struct verdict *verdict)
+/* Why flow `side` is lost. */
+static struct plan_flow cut_flow(struct channel *channel, const struct judgement *judgement, unsigned side)
 {
+	struct plan_flow cut = {
+		.channel = channel, .side = (enum channel_side)side, .cause = judgement->cause};
+
+	if (cut.cause == CAUSE_DECISION)
+		cut.missing = *verdict_missing(&judgement->verdict, side);
+	return cut;
+}
+
+static void judge(struct plan *plan, struct channel *channel, const struct judgement *judgement)
+{
+	const struct verdict *verdict = &judgement->verdict;
 	bool cut[N_SIDES] = {is_cut(channel, verdict, 0), is_cut(channel, verdict, 1)};
 
 	for (unsigned side = 0; side < N_SIDES; side++) {
 		plan->n_examined += flow_live(&channel->flow[side]);
 		if (cut[side]) {
-			plan->cuts[plan->n_cuts++] = (struct plan_flow){
-				.channel = channel,
-				.side = (enum channel_side)side,
-				.missing = *verdict_missing(verdict, side),
-			};
+			plan->cuts[plan->n_cuts++] = cut_flow(channel, judgement, side);
 		} else if (cut[1 - side] && flow_live(&channel->flow[side]) && channel->flow[side].flowctl) {
 			plan->marked[plan->n_marked++] =
 				(struct plan_flow){.channel = channel, .side = (enum channel_side)side};
@@ -96,7 +104,8 @@ static int by_slot(const void *left, const void *right)
 	return x->slot < y->slot ? -1 : x->slot > y->slot;
 }
 
-int plan_build(struct registry *registry, struct decisions *decisions, bool enforcing, struct plan *plan)
+int plan_build(struct registry *registry, const struct proposal *proposal, struct decisions *decisions,
+               struct plan *plan)
 {
 	int error;
 
@@ -106,11 +115,10 @@ int plan_build(struct registry *registry, struct decisions *decisions, bool enfo
 	if (error < 0)
 		goto fail;
 	for (struct channel *channel = registry->first; channel && error == 0; channel = channel->next) {
-		struct subjects subjects = channel_subjects(channel);
-		struct verdict verdict;
+		struct judgement judgement;
 
-		if (needs_judge(&subjects, enforcing, decisions_find, decisions, &verdict))
-			judge(plan, channel, &verdict);
+		if (proposal_judge(proposal, decisions, channel, &judgement))
+			judge(plan, channel, &judgement);
 		else
 			error = -EAGAIN;
 	}

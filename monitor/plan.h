@@ -15,6 +15,7 @@
 
 #include "monitor/channel.h"
 #include "monitor/decisions.h"
+#include "monitor/proposal.h"
 #include "monitor/registry.h"
 
 /* One flow that is cut, or that a new connect would get. */
@@ -22,6 +23,7 @@ struct plan_flow {
 	struct channel *channel;
 	enum channel_side side;
 	struct need missing;   /* of a cut: what is not allowed any more */
+	enum cut_cause cause;  /* of a cut; something is missing for CAUSE_DECISION only */
 	uint32_t reason;       /* of a cut: number in the change's reasons */
 	struct flow_loss loss; /* of a cut: filled in by commit */
 	bool done;             /* of a cut: it was still live at commit */
@@ -51,13 +53,14 @@ struct plan {
 };
 
 /* Puts what the judgement of all listed channels needs into the set. 0, -ENOMEM. */
-int plan_questions(struct registry *registry, struct decisions *decisions);
+int plan_questions(struct registry *registry, const struct proposal *proposal, struct decisions *decisions);
 
 /*
  * Judges every listed channel. -ENOMEM; -EAGAIN: a decision is missing from the
  * set (channels were made since plan_questions). *plan is then empty.
  */
-int plan_build(struct registry *registry, struct decisions *decisions, bool enforcing, struct plan *plan);
+int plan_build(struct registry *registry, const struct proposal *proposal, struct decisions *decisions,
+               struct plan *plan);
 
 void plan_free(struct plan *plan);
 

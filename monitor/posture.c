@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "monitor/audit.h"
+#include "monitor/change.h"
 #include "monitor/loop.h"
 #include "monitor/mediation.h"
 #include "monitor/registry.h"
@@ -42,7 +43,7 @@ static void loaded(void *opaque, int status, const struct server_policy *from, c
 }
 
 int policy_begin(struct monitor *monitor, const struct policy_source *sources, size_t n_sources,
-                 struct policy_load *load, char why[static WHY_BYTES])
+                 const struct settings *settings, struct policy_load *load, char why[static WHY_BYTES])
 {
 	int socket_fd, pidfd, error;
 
@@ -53,7 +54,8 @@ int policy_begin(struct monitor *monitor, const struct policy_source *sources, s
 	load->policy.server = server_open(socket_fd, pidfd);
 	error = -ENOMEM;
 	if (load->policy.server)
-		error = server_load(load->policy.server, sources, n_sources, NULL, 0,
+		error = server_load(load->policy.server, sources, n_sources,
+		                    settings ? settings->booleans : NULL, settings ? settings->n_booleans : 0,
 		                    loop_now() + monitor->deadline_ns, loaded, load);
 	if (error < 0) {
 		snprintf(why, WHY_BYTES, "the security server cannot be asked: %s", strerror(-error));
@@ -84,7 +86,7 @@ static int load_and_wait(struct monitor *monitor, struct policy_load *load, char
 	for (size_t i = 0; i < manifest->n_policies; i++)
 		sources[i] = (struct policy_source){manifest->policies[i].name, manifest->policies[i].fd,
 		                                    manifest->policies[i].bytes};
-	error = policy_begin(monitor, sources, manifest->n_policies, load, line);
+	error = policy_begin(monitor, sources, manifest->n_policies, NULL, load, line);
 	free(sources);
 	if (error < 0) {
 		*why = strdup(line);
@@ -134,6 +136,8 @@ void posture_destroy(struct monitor *monitor)
 	if (monitor->loop)
 		loop_disarm(monitor->loop, &posture->timer);
 	policy_release(&posture->policy);
+	settings_clear(&posture->settings);
+	free(posture->replacement.why);
 	avc_destroy(posture->avc);
 	sid_table_destroy(posture->sids);
 	free(posture);
@@ -204,7 +208,7 @@ static void replace_server(struct monitor *monitor)
 
 	free(load->why);
 	posture->next_try_ns = loop_now() + RETRY_NS;
-	if (policy_begin(monitor, &source, 1, load, why) < 0) {
+	if (policy_begin(monitor, &source, 1, NULL, load, why) < 0) {
 		audit_notice(monitor->audit, "PORTCULLIS_SERVER", "cannot be started again: %s", why);
 		return;
 	}
@@ -238,6 +242,7 @@ static void after_answers(void *opaque)
 		posture->policy.server = NULL;
 	}
 	posture_rearm(monitor);
+	change_answers(monitor);
 }
 
 static void on_timer(void *opaque)
@@ -263,15 +268,12 @@ void posture_watch(struct monitor *monitor)
 	posture_rearm(monitor);
 }
 
-struct policy_instance posture_switch(struct monitor *monitor, struct policy_instance *candidate,
-                                      uint64_t policy_number)
+struct policy_instance posture_switch(struct monitor *monitor, struct policy_instance *candidate)
 {
 	struct posture *posture = monitor->posture;
 	struct policy_instance old = posture->policy;
 
 	CHECK(monitor->registry->held);
-	avc_raise(posture->avc, policy_number);
-	posture->policy_number = policy_number;
 	posture->policy = *candidate;
 	*candidate = (struct policy_instance){.image_fd = -1};
 	return old;
@@ -345,6 +347,9 @@ static void decided(void *opaque, int status, const struct server_decision *answ
 			.policy_number = asked->policy_number,
 		};
 
+		decision.allowed &=
+			~overlay_mask(&posture->overlay, sid_context(posture->sids, asked->key.source),
+		                      sid_context(posture->sids, asked->key.target), asked->key.tclass);
 		avc_insert(posture->avc, asked->key, &decision);
 		registry_unlock(registry);
 		settle(asked, &decision);

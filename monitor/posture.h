@@ -12,8 +12,10 @@
 #include <stdint.h>
 
 #include "monitor/monitor.h"
+#include "monitor/settings.h"
 #include "monitor/watch.h"
 #include "policy/avc.h"
+#include "policy/overlay.h"
 #include "policy/server.h"
 #include "policy/sid.h"
 
@@ -40,12 +42,14 @@ struct posture {
 	/* Registry lock. */
 	struct avc *avc;
 	struct sid_table *sids;
+	struct overlay overlay;
 	bool enforcing;
 	uint64_t policy_number;
 	policy_sid operator_sid;
 
 	/* Loop thread only. */
 	struct policy_instance policy;
+	struct settings settings;
 	struct server_watch watch;      /* of policy.server */
 	struct policy_load replacement; /* of a server that died */
 	uint64_t next_try_ns;           /* to start one */
@@ -57,7 +61,7 @@ struct posture {
  * (which must stay where it is) is filled in by server_dispatch. 0 or -errno and why.
  */
 int policy_begin(struct monitor *monitor, const struct policy_source *sources, size_t n_sources,
-                 struct policy_load *load, char why[static WHY_BYTES]);
+                 const struct settings *settings, struct policy_load *load, char why[static WHY_BYTES]);
 
 /* Gives up or frees whatever of it is there. */
 void policy_release(struct policy_instance *policy);
@@ -75,9 +79,9 @@ int posture_learn(struct monitor *monitor, const struct manifest *manifest, char
 /* From now on the loop listens to the server in force; a dead one is replaced from the sealed image. */
 void posture_watch(struct monitor *monitor);
 
-/* Puts the candidate in force; under the registry lock, by commit alone. The old instance is returned. */
-struct policy_instance posture_switch(struct monitor *monitor, struct policy_instance *candidate,
-                                      uint64_t policy_number);
+/* Puts the candidate's policy in the place of the one in force, which is returned; under the registry lock,
+ * by commit alone. */
+struct policy_instance posture_switch(struct monitor *monitor, struct policy_instance *candidate);
 
 /* After questions were put, or connects became pending: the loop's timers follow. */
 void posture_rearm(struct monitor *monitor);

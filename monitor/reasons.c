@@ -8,6 +8,7 @@
 struct reason {
 	struct reasons *owner;
 	struct need need;
+	enum cut_cause cause;
 	char *text;
 };
 
@@ -33,16 +34,18 @@ void reasons_destroy(struct reasons *reasons)
 }
 
 static uint32_t *place(const struct reasons *reasons, uint32_t *index, size_t n_index,
-                       const struct need *need)
+                       const struct plan_flow *cut)
 {
-	uint32_t words[3] = {need->source, need->target, need->permission};
+	const struct need *need = &cut->missing;
+	uint32_t words[4] = {need->source, need->target, need->permission, (uint32_t)cut->cause};
 	size_t i = XXH3_64bits(words, sizeof(words)) & (n_index - 1);
 
 	for (; index[i]; i = (i + 1) & (n_index - 1)) {
-		const struct need *there = &reasons->reasons[index[i] - 1].need;
+		const struct reason *reason = &reasons->reasons[index[i] - 1];
+		const struct need *there = &reason->need;
 
 		if (there->source == need->source && there->target == need->target &&
-		    there->permission == need->permission)
+		    there->permission == need->permission && reason->cause == cut->cause)
 			break;
 	}
 	return &index[i];
@@ -62,12 +65,12 @@ int reasons_collect(struct reasons *reasons, struct plan *plan)
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < plan->n_cuts; i++) {
-		struct need *need = &plan->cuts[i].missing;
-		uint32_t *at = place(reasons, index, n_index, need);
+		const struct plan_flow *cut = &plan->cuts[i];
+		uint32_t *at = place(reasons, index, n_index, cut);
 
 		if (!*at) {
 			reasons->reasons[reasons->n_reasons] =
-				(struct reason){.owner = reasons, .need = *need};
+				(struct reason){.owner = reasons, .need = cut->missing, .cause = cut->cause};
 			*at = ++reasons->n_reasons;
 		}
 		plan->cuts[i].reason = *at - 1;
@@ -85,15 +88,42 @@ static void explained(void *opaque, int status, const char *text)
 		reason->text = strdup(text);
 }
 
-int reasons_ask(struct reasons *reasons, struct server *server, const struct sid_table *sids,
-                uint64_t deadline_ns)
+/* What needs no policy to be explained. */
+static bool explain_here(struct reason *reason, const struct overlay *overlay, const char *source,
+                         const char *target)
+{
+	const struct overlay_rule *rule;
+	char text[WHY_BYTES];
+
+	if (reason->cause == CAUSE_QUARANTINE) {
+		reason->text = strdup("a domain is quarantined");
+		return true;
+	}
+	if (reason->cause == CAUSE_OPERATOR) {
+		reason->text = strdup("cut by an operator");
+		return true;
+	}
+	rule = overlay_find(overlay, source, target, CLASS_CHANNEL, reason->need.permission);
+	if (!rule)
+		return false;
+	overlay_format(rule, text);
+	reason->text = strdup(text);
+	return true;
+}
+
+int reasons_ask(struct reasons *reasons, const struct overlay *overlay, struct server *server,
+                const struct sid_table *sids, uint64_t deadline_ns)
 {
 	for (uint32_t i = 0; i < reasons->n_reasons; i++) {
 		struct reason *reason = &reasons->reasons[i];
-		int error = server_explain(server, sid_context(sids, reason->need.source),
-		                           sid_context(sids, reason->need.target), CLASS_CHANNEL,
-		                           reason->need.permission, deadline_ns, explained, reason);
+		const char *source = sid_context(sids, reason->need.source);
+		const char *target = sid_context(sids, reason->need.target);
+		int error;
 
+		if (explain_here(reason, overlay, source, target))
+			continue;
+		error = server_explain(server, source, target, CLASS_CHANNEL, reason->need.permission,
+		                       deadline_ns, explained, reason);
 		if (error < 0)
 			return error;
 		reasons->n_pending++;

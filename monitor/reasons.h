@@ -20,9 +20,12 @@ void reasons_destroy(struct reasons *reasons);
 /* Numbers the reasons of a plan's cuts (plan_flow.reason). 0, -ENOMEM. */
 int reasons_collect(struct reasons *reasons, struct plan *plan);
 
-/* Asks the server about all; a negative status of an answer leaves the plain text. 0 or -errno. */
-int reasons_ask(struct reasons *reasons, struct server *server, const struct sid_table *sids,
-                uint64_t deadline_ns);
+/*
+ * Asks the server about those that policy gives; the overlay's say so themselves. A
+ * negative status of an answer leaves the plain text. 0 or -errno.
+ */
+int reasons_ask(struct reasons *reasons, const struct overlay *overlay, struct server *server,
+                const struct sid_table *sids, uint64_t deadline_ns);
 
 /* How many answers are still to come. */
 size_t reasons_pending(const struct reasons *reasons);

@@ -29,6 +29,7 @@ struct service {
 	const char *name;
 	struct domain *domain;
 	policy_sid sid;
+	bool follows_domain; /* its context is its domain's, also after a relabel */
 	struct channel *backlog_first, *backlog_last;
 	uint32_t n_backlog;
 };
@@ -70,6 +71,7 @@ struct domain {
 	policy_sid sid;
 	enum domain_life life;
 	int exit_status;
+	bool quarantined;   /* nothing is opened for it, as client or server */
 	struct slot *slots; /* n_slots of them */
 	uint32_t lowest_free;
 	uint32_t n_used;
