@@ -179,10 +179,14 @@ static int limit_resources(void)
 /* Without CAP_SETPCAP the bounding set stays; no new privileges makes it moot. */
 static int drop_capabilities(void)
 {
-	capng_clear(CAPNG_SELECT_BOTH);
-	if (capng_apply(CAPNG_SELECT_CAPS) && capng_have_capabilities(CAPNG_SELECT_CAPS) != CAPNG_NONE)
+	capng_select_t set = CAPNG_SELECT_CAPS;
+
+	if (capng_get_caps_process())
 		return -EPERM;
-	return 0;
+	if (capng_have_capability(CAPNG_EFFECTIVE, CAP_SETPCAP))
+		set = CAPNG_SELECT_BOTH;
+	capng_clear(set);
+	return capng_apply(set) ? -EPERM : 0;
 }
 
 int sandbox_enter_load(int socket_fd)
