@@ -154,9 +154,12 @@ void execute(struct change *change)
 	int status;
 
 	outcome_init(change);
-	if (!change->plan_only)
+	if (change->plan_only) {
+		change->outcome.times = (struct change_times){0};
+	} else {
 		put_in_force(change);
-	change->outcome.times.t4 = loop_now();
+		change->outcome.times.t4 = loop_now();
+	}
 	report = report_json(monitor, &change->outcome);
 	if (!change->plan_only)
 		report_audit(monitor, &change->outcome);
