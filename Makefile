@@ -56,6 +56,11 @@ $(BUILD)/obj/vmm/kernel_blob.o: vmm/kernel_blob.S build/kernel.elf
 	@mkdir -p $(@D)
 	$(Q)$(CC) -I. -DKERNEL_ELF='"build/kernel.elf"' -c -o $@ $<
 
+$(BUILD)/obj/monitor/bench/base_cil.o: monitor/bench/base_cil.S policy/base.cil
+	$(call say,AS,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -I. -DBASE_CIL='"policy/base.cil"' -c -o $@ $<
+
 build/obj/guest/kernel/%.guest.o: guest/kernel/%.c | build/.deps
 	$(call say,KERNEL,$<)
 	@mkdir -p $(@D)

@@ -1,0 +1,229 @@
+/*
+ * The two ends of a measurement.
+ *
+ *	pingpong client SERVICE BATCH...	runs the next batch each time the host wakes it
+ *	pingpong serve				answers one client until it closes
+ *
+ * A batch is KIND:BYTES:ROUND_TRIPS:MESSAGES: so many timed round trips, then so
+ * many messages one way and one answer. KIND m is the channel as it is. KIND u
+ * is the same channel with the ring's looks at its slot record turned to a private
+ * copy: what the looks cost is the difference. (A measuring domain may cheat
+ * itself so; a cut of its channel it would then notice by the zero pages alone.)
+ */
+#include "guest/lib/domain.h"
+#include "guest/programs/pingpong.h"
+
+#define MAX_BYTES (128u << 10)
+#define ACCEPT_PATIENCE SECONDS(60)
+
+/* First message of a batch. */
+struct batch {
+	uint64_t unmediated;
+	uint64_t bytes;
+	uint64_t n_round_trips;
+	uint64_t n_messages;
+};
+
+static uint8_t *buffer;
+
+/* One end; the words that its ring can look at. */
+struct end {
+	struct channel *channel;
+	const uint64_t *word;
+	uint64_t private_word;
+};
+
+static uint64_t read_tsc(void)
+{
+	uint32_t low, high;
+
+	asm volatile("rdtsc" : "=a"(low), "=d"(high));
+	return (uint64_t)high << 32 | low;
+}
+
+static void end_open(struct end *end, struct channel *channel)
+{
+	end->channel = channel;
+	end->word = channel->ring.word;
+	end->private_word = *end->word;
+}
+
+static void mediate(struct end *end, bool unmediated)
+{
+	end->channel->ring.word = unmediated ? &end->private_word : end->word;
+}
+
+static void send(struct end *end, const void *message, size_t bytes)
+{
+	DOMAIN_ASSERT(channel_send(end->channel, message, bytes, FOREVER) == CALL_OK);
+}
+
+static void receive(struct end *end, size_t bytes)
+{
+	DOMAIN_ASSERT(channel_receive(end->channel, buffer, MAX_BYTES, FOREVER) == (int64_t)bytes);
+}
+
+/* ---- the client ---- */
+
+static struct pingpong_result *result_page(void)
+{
+	const struct boot_record *boot = DOMAIN_BOOT;
+
+	return (struct pingpong_result *)(VA_OUTBOX +
+	                                  (boot->first_slot + boot->n_slots - 1) * boot->slot_stride);
+}
+
+static uint32_t round_trips(struct end *end, const struct batch *batch)
+{
+	uint32_t *times = (uint32_t *)((uint8_t *)result_page() + SLOT_BULK_OFFSET);
+	uint64_t room = DOMAIN_BOOT->bulk_bytes / sizeof *times, before, now;
+
+	for (uint64_t i = 0; i < PINGPONG_WARM_UP; i++) {
+		send(end, buffer, batch->bytes);
+		receive(end, batch->bytes);
+	}
+	before = read_tsc();
+	for (uint64_t i = 0; i < batch->n_round_trips; i++) {
+		send(end, buffer, batch->bytes);
+		receive(end, batch->bytes);
+		now = read_tsc();
+		if (i < room)
+			times[i] = (uint32_t)(now - before);
+		before = now;
+	}
+	return (uint32_t)(batch->n_round_trips < room ? batch->n_round_trips : room);
+}
+
+static void stream(struct end *end, const struct batch *batch)
+{
+	for (uint64_t i = 0; i < batch->n_messages; i++)
+		send(end, buffer, batch->bytes);
+	receive(end, 1);
+}
+
+static void run(struct end *end, const struct batch *batch)
+{
+	struct pingpong_result result = {.tsc_khz = DOMAIN_BOOT->tsc_khz, .bytes = (uint32_t)batch->bytes};
+	uint64_t begun;
+
+	send(end, batch, sizeof *batch);
+	mediate(end, batch->unmediated);
+	result.n_times = round_trips(end, batch);
+	if (batch->n_messages) {
+		begun = read_tsc();
+		stream(end, batch);
+		result.stream_ticks = read_tsc() - begun;
+	}
+	mediate(end, false);
+	*result_page() = result;
+	log_line(PINGPONG_DONE);
+}
+
+static uint64_t host_events(void)
+{
+	return __atomic_load_n(&DOMAIN_PAGE->host_events, __ATOMIC_ACQUIRE);
+}
+
+/* Nothing but the host's word for the next batch raises this count once the channel stands. */
+static void wait_for_host(uint64_t host_seen)
+{
+	uint64_t seen;
+
+	do
+		seen = events_seen();
+	while (host_events() == host_seen && wait_events(seen, FOREVER));
+}
+
+/* The four fields of KIND:BYTES:ROUND_TRIPS:MESSAGES. */
+static bool parse(char *text, struct batch *batch)
+{
+	uint64_t *fields[] = {&batch->bytes, &batch->n_round_trips, &batch->n_messages};
+
+	batch->unmediated = text[0] == 'u';
+	if ((text[0] != 'u' && text[0] != 'm') || text[1] != ':')
+		return false;
+	text += 2;
+	for (int i = 0; i < 3; i++) {
+		char *end = text;
+
+		while (*end != '\0' && *end != ':')
+			end++;
+		if ((*end == ':') != (i < 2))
+			return false;
+		*end = '\0';
+		if (!text_number(text, fields[i]))
+			return false;
+		text = end + 1;
+	}
+	return batch->bytes > 0 && batch->bytes <= channel_max_bytes() && batch->bytes <= MAX_BYTES;
+}
+
+static int client(const char *service, char **texts, int n)
+{
+	static struct batch batches[MAX_ARGUMENTS];
+	struct channel *channel;
+	struct end end;
+	int result = channel_connect(service, ACCEPT_PATIENCE, &channel);
+
+	for (int i = 0; i < n; i++)
+		if (!parse(texts[i], &batches[i]))
+			return STATUS_USAGE;
+	if (result != CALL_OK) {
+		log_line("connect to %s: %s", service, call_error(result));
+		return STATUS_FAILED;
+	}
+	end_open(&end, channel);
+	receive(&end, 1); /* the server is behind its accept: so are the host's events for that */
+	for (int i = 0;; i = (i + 1) % n) {
+		uint64_t seen = host_events();
+
+		if (i == 0)
+			log_line(PINGPONG_READY);
+		wait_for_host(seen);
+		run(&end, &batches[i]);
+	}
+}
+
+/* ---- the server ---- */
+
+static void answer(struct end *end, const struct batch *batch)
+{
+	for (uint64_t i = 0; i < PINGPONG_WARM_UP + batch->n_round_trips; i++) {
+		receive(end, batch->bytes);
+		send(end, buffer, batch->bytes);
+	}
+	for (uint64_t i = 0; i < batch->n_messages; i++)
+		receive(end, batch->bytes);
+	if (batch->n_messages)
+		send(end, buffer, 1);
+}
+
+static int serve(void)
+{
+	struct channel *channel;
+	struct batch batch;
+	struct end end;
+
+	if (channel_accept(ACCEPT_PATIENCE, &channel) != CALL_OK)
+		return STATUS_FAILED;
+	end_open(&end, channel);
+	send(&end, buffer, 1);
+	while (channel_receive(channel, &batch, sizeof batch, FOREVER) == (int64_t)sizeof batch) {
+		mediate(&end, batch.unmediated);
+		answer(&end, &batch);
+		mediate(&end, false);
+	}
+	return STATUS_OK;
+}
+
+int main(int argc, char **argv)
+{
+	buffer = heap_alloc(MAX_BYTES);
+	DOMAIN_ASSERT(buffer != NULL);
+	if (argc == 2 && strcmp(argv[1], "serve") == 0)
+		return serve();
+	if (argc >= 4 && argc < (int)MAX_ARGUMENTS && strcmp(argv[1], "client") == 0)
+		return client(argv[2], &argv[3], argc - 3);
+	log_line("usage: pingpong client SERVICE KIND:BYTES:ROUND_TRIPS:MESSAGES... | pingpong serve");
+	return STATUS_USAGE;
+}

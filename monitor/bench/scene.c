@@ -1,0 +1,297 @@
+#include "monitor/bench/scene.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "monitor/posture.h"
+
+#define PATIENCE_SECONDS 60.0 /* of a step; a host that needs longer is not measured but broken */
+#define MAX_LINES 1024u
+#define N_SOURCES 2
+
+extern const char base_cil[], base_cil_end[];
+
+struct scene {
+	struct stage *stage;
+
+	/* lock: vCPU threads add lines. */
+	pthread_mutex_t lock;
+	size_t n_lines;
+	struct scene_line lines[MAX_LINES];
+};
+
+/* ---- policy text as sealed files ---- */
+
+static int text_fd(const char *name, const char *text, size_t bytes)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, text, bytes) == (ssize_t)bytes &&
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK) == 0)
+		return fd;
+	close(fd);
+	return -EIO;
+}
+
+static void close_sources(struct policy_source sources[N_SOURCES])
+{
+	for (int i = 0; i < N_SOURCES; i++)
+		if (sources[i].fd >= 0)
+			close(sources[i].fd);
+}
+
+static int open_sources(const char *policy, struct policy_source sources[N_SOURCES])
+{
+	sources[0] = (struct policy_source){"base.cil", -1, (size_t)(base_cil_end - base_cil)};
+	sources[1] = (struct policy_source){"bench.cil", -1, strlen(policy)};
+	sources[0].fd = text_fd(sources[0].name, base_cil, sources[0].bytes);
+	sources[1].fd = text_fd(sources[1].name, policy, sources[1].bytes);
+	if (sources[0].fd >= 0 && sources[1].fd >= 0)
+		return 0;
+	close_sources(sources);
+	return -EIO;
+}
+
+/* ---- what domains say ---- */
+
+static void on_log(void *opaque, const char *guest, const char *domain, const char *text)
+{
+	struct scene *scene = opaque;
+
+	(void)guest;
+	pthread_mutex_lock(&scene->lock);
+	if (scene->n_lines < MAX_LINES) {
+		struct scene_line *line = &scene->lines[scene->n_lines++];
+
+		snprintf(line->domain, sizeof(line->domain), "%s", domain ? domain : "kernel");
+		snprintf(line->text, sizeof(line->text), "%.127s", text);
+	}
+	pthread_mutex_unlock(&scene->lock);
+	if (scene->stage)
+		registry_kick(scene->stage->monitor->registry);
+}
+
+size_t scene_n_lines(struct scene *scene)
+{
+	size_t n;
+
+	pthread_mutex_lock(&scene->lock);
+	n = scene->n_lines;
+	pthread_mutex_unlock(&scene->lock);
+	return n;
+}
+
+bool scene_line(struct scene *scene, size_t i, struct scene_line *line)
+{
+	bool there;
+
+	pthread_mutex_lock(&scene->lock);
+	there = i < scene->n_lines;
+	if (there)
+		*line = scene->lines[i];
+	pthread_mutex_unlock(&scene->lock);
+	return there;
+}
+
+void scene_clear_lines(struct scene *scene)
+{
+	pthread_mutex_lock(&scene->lock);
+	scene->n_lines = 0;
+	pthread_mutex_unlock(&scene->lock);
+}
+
+/* ---- the guest ---- */
+
+struct stage *scene_stage(struct scene *scene)
+{
+	return scene->stage;
+}
+
+struct guest *scene_guest(struct scene *scene)
+{
+	return scene->stage->monitor->registry->guests[0];
+}
+
+bool scene_all_blocked(struct scene *scene)
+{
+	const struct guest *guest = scene_guest(scene);
+
+	for (uint32_t d = 0; d < guest->n_domains; d++)
+		if (machine_domain_state(guest->machine, d) != DOMAIN_BLOCKED)
+			return false;
+	return true;
+}
+
+/* A domain that has ended, or the guest that was lost; NULL: all is well. */
+static const char *ended(struct scene *scene)
+{
+	struct registry *registry = registry_lock(scene->stage->monitor);
+	const struct guest *guest = scene_guest(scene);
+	const char *name = guest->lost ? guest->name : NULL;
+
+	for (uint32_t d = 0; d < guest->n_domains && !name; d++)
+		if (guest->domains[d].life != LIFE_RUNNING)
+			name = guest->domains[d].name;
+	registry_unlock(registry);
+	return name;
+}
+
+struct wanted {
+	struct scene *scene;
+	bool (*condition)(struct scene *scene, void *opaque);
+	void *opaque;
+	const char *ended;
+};
+
+static bool wanted_holds(struct stage *stage, void *opaque)
+{
+	struct wanted *wanted = opaque;
+
+	(void)stage;
+	if (wanted->condition(wanted->scene, wanted->opaque))
+		return true;
+	wanted->ended = ended(wanted->scene);
+	return wanted->ended != NULL;
+}
+
+static void explain_end(struct scene *scene, const char *name, char why[static WHY_BYTES])
+{
+	struct scene_line line = {.text = "nothing"};
+
+	for (size_t i = 0; scene_line(scene, i, &line) && strcmp(line.domain, name) != 0; i++)
+		continue;
+	snprintf(why, WHY_BYTES, "domain %s has ended unexpectedly; %s said: %s", name,
+	         line.domain[0] ? line.domain : "it", line.text);
+}
+
+int scene_until(struct scene *scene, bool (*condition)(struct scene *scene, void *opaque), void *opaque,
+                const char *what, char why[static WHY_BYTES])
+{
+	struct wanted wanted = {scene, condition, opaque, NULL};
+
+	if (!stage_until(scene->stage, wanted_holds, &wanted, PATIENCE_SECONDS)) {
+		snprintf(why, WHY_BYTES, "after %.0f seconds still waiting until %s", PATIENCE_SECONDS, what);
+		return -ETIMEDOUT;
+	}
+	if (!wanted.ended)
+		return 0;
+	explain_end(scene, wanted.ended, why);
+	return -ECHILD;
+}
+
+json_t *scene_push(struct scene *scene, const char *policy, enum stop_mode stop, char why[static WHY_BYTES])
+{
+	struct policy_source sources[N_SOURCES];
+	struct change_request request = {.kind = CHANGE_POLICY,
+	                                 .stop = stop,
+	                                 .author = posture_self(scene->stage->monitor),
+	                                 .sources = sources,
+	                                 .n_sources = N_SOURCES};
+	json_t *report = NULL;
+	char *lines = NULL;
+	int status = open_sources(policy, sources);
+
+	if (status < 0) {
+		snprintf(why, WHY_BYTES, "the policy's text: %s", strerror(-status));
+		return NULL;
+	}
+	report = stage_change(scene->stage, &request, &status, &lines);
+	close_sources(sources);
+	if (status != 0) {
+		snprintf(why, WHY_BYTES, "push: %s", lines && *lines ? lines : strerror(-status));
+		json_decref(report);
+		report = NULL;
+	}
+	free(lines);
+	return report;
+}
+
+void scene_wake(struct scene *scene, uint32_t domain)
+{
+	struct registry *registry = registry_lock(scene->stage->monitor);
+
+	domain_wake(registry, &scene_guest(scene)->domains[domain]);
+	registry_unlock(registry);
+}
+
+void scene_wake_all(struct scene *scene)
+{
+	for (uint32_t d = 0; d < scene_guest(scene)->n_domains; d++)
+		scene_wake(scene, d);
+}
+
+/* ---- begin and end ---- */
+
+static int stage_begin(struct scene *scene, const struct scene_options *options, char why[static WHY_BYTES])
+{
+	struct policy_source sources[N_SOURCES];
+	char paths[N_SOURCES][32];
+	const char *files[N_SOURCES] = {paths[0], paths[1]};
+	struct stage_options from = {.launcher = options->launcher,
+	                             .manifest = options->manifest,
+	                             .policies = files,
+	                             .n_policies = N_SOURCES,
+	                             .program_dir = options->program_dir,
+	                             .quiet = true,
+	                             .on_log = on_log,
+	                             .on_log_opaque = scene};
+	char *lines = NULL;
+	int error = open_sources(options->policy, sources);
+
+	if (error < 0) {
+		snprintf(why, WHY_BYTES, "the policy's text: %s", strerror(-error));
+		return error;
+	}
+	for (int i = 0; i < N_SOURCES; i++)
+		snprintf(paths[i], sizeof(paths[i]), "/proc/self/fd/%d", sources[i].fd);
+	error = stage_open(&from, &scene->stage, &lines);
+	close_sources(sources);
+	if (error < 0)
+		snprintf(why, WHY_BYTES, "%s", lines && *lines ? lines : strerror(-error));
+	free(lines);
+	return error < 0 ? error : stage_start(scene->stage, why);
+}
+
+int scene_open(const struct scene_options *options, struct scene **out, char why[static WHY_BYTES])
+{
+	struct scene *scene = calloc(1, sizeof(*scene));
+	int error;
+
+	if (!scene) {
+		snprintf(why, WHY_BYTES, "%s", strerror(ENOMEM));
+		return -ENOMEM;
+	}
+	pthread_mutex_init(&scene->lock, NULL);
+	error = stage_begin(scene, options, why);
+	if (error < 0) {
+		scene_close(scene);
+		return error;
+	}
+	*out = scene;
+	return 0;
+}
+
+void scene_close(struct scene *scene)
+{
+	if (!scene)
+		return;
+	stage_close(scene->stage);
+	pthread_mutex_destroy(&scene->lock);
+	free(scene);
+}
+
+bool scene_prefer_loop(void)
+{
+	struct sched_param param = {.sched_priority = 1};
+
+	return pthread_setschedparam(pthread_self(), SCHED_FIFO | SCHED_RESET_ON_FORK, &param) == 0;
+}
