@@ -16,6 +16,9 @@
 #define CPU_KERNEL_RSP 16
 #define CPU_FRAME_END 188 /* tss.rsp0 */
 
+/* Carry, parity, adjust, zero, sign, trap, direction, overflow, alignment check, ID. */
+#define USER_FLAGS 0x240dd5
+
 /* A trap_frame's words, counted from its end. */
 #define F_RSP -16
 #define F_RFLAGS -24
@@ -70,6 +73,7 @@ syscall_entry:
 	movq %gs:CPU_USER_RSP, %rcx
 	movq %r11, F_RFLAGS(%rsp)
 	movq %rcx, F_RSP(%rsp)
+syscall_save:
 	movq %rdi, F_RDI(%rsp)
 	movq %rsi, F_RSI(%rsp)
 	movq %rdx, F_RDX(%rsp)
@@ -120,7 +124,10 @@ trap_stubs:
 	STUB 0
 	STUB 1
 	STUB 2
-	STUB 3
+	.balign 16
+	swapgs /* INT3, VECTOR_CALL: a system call */
+	addq $40, %rsp
+	jmp syscall_save
 	STUB 4
 	STUB 5
 	STUB 6
@@ -131,7 +138,8 @@ trap_stubs:
 	STUB 11, 1
 	STUB 12, 1
 	STUB 13, 1
-	STUB 14, 1
+	.balign 16
+	jmp page_fault
 	STUB 15
 	STUB 16
 	STUB 17, 1
@@ -153,7 +161,7 @@ trap_stubs:
 	STUB 0x41
 	STUB 0xff
 
-	.balign 16
+	.org trap_stubs + 35 * 16 /* fails to assemble if a stub took more than its 16 bytes */
 trap_common:
 	testb $3, 24(%rsp) /* cs */
 	jz trap_in_kernel
@@ -194,6 +202,31 @@ trap_common:
 2:	movq %gs:CPU_KERNEL_RSP, %rsp
 	call domain_fault /* it never runs again: nothing to save */
 	ud2
+
+page_fault:
+	cmpq $syscall_entry, 8(%rsp)
+	je syscall_faulted
+	pushq $14
+	jmp trap_common
+
+/*
+ * Some hosts' SYSCALL goes to syscall_entry without leaving ring 3, which faults there, and
+ * the fault does change the ring: the rest is as after a real one. But a domain that jumps here
+ * gets here too, so rcx and r11 are checked: an address that IRETQ can take, flags
+ * that ring 3 may have.
+ */
+syscall_faulted:
+	swapgs
+	addq $48, %rsp
+	movq %rcx, F_RIP(%rsp)
+	shrq $47, %rcx
+	jnz 1f
+	andl $USER_FLAGS, %r11d
+	orl $0x202, %r11d
+	movq %r11, F_RFLAGS(%rsp)
+	jmp syscall_save
+1:	movq $14, -56(%rsp)
+	jmp 2b
 
 /* An interrupt in idle starts the kernel afresh; anything else in ring 0 is our bug. */
 trap_in_kernel:
