@@ -144,28 +144,39 @@ void audit_notice(struct audit *audit, const char *type, const char *format, ...
 	pthread_mutex_unlock(&audit->lock);
 }
 
-void audit_log(struct audit *audit, const char *guest, const char *domain, const char *text, uint64_t n_lost)
+/* One line: whose it is stands before it, whatever is in it. */
+static void log_line(struct audit *audit, const char *guest, const char *domain, const char *text)
 {
-	char who[2 * MAX_NAME_BYTES + 2];
-	char line[MAX_LOG_BYTES + sizeof(who) + 80];
-	char clean[MAX_LOG_BYTES];
-	int n = 0;
+	char line[MAX_LOG_BYTES + 2 * MAX_NAME_BYTES + 8];
+	int n;
 
-	if (!audit->has_log && !audit->on_log)
-		return;
-	snprintf(who, sizeof(who), "%s%s%s", guest, domain ? "/" : "", domain ? domain : "");
-	snprintf(clean, sizeof(clean), "%s", text);
-	audit_clean(clean);
 	if (audit->on_log)
-		audit->on_log(audit->on_log_opaque, guest, domain, clean);
+		audit->on_log(audit->on_log_opaque, guest, domain, text);
 	if (!audit->has_log)
 		return;
-	if (n_lost)
-		n = snprintf(line, sizeof(line), "%s: (%llu lines lost)\n", who, (unsigned long long)n_lost);
-	n += snprintf(line + n, sizeof(line) - (size_t)n, "%s: %s\n", who, clean);
+	n = snprintf(line, sizeof(line), "%s%s%s: %s\n", guest, domain ? "/" : "", domain ? domain : "",
+	             text);
 	pthread_mutex_lock(&audit->lock);
 	add_log(audit, line, (size_t)n);
 	pthread_mutex_unlock(&audit->lock);
+}
+
+void audit_log(struct audit *audit, const char *guest, const char *domain, const char *text, uint64_t n_lost)
+{
+	char clean[MAX_LOG_BYTES];
+
+	if (n_lost) {
+		snprintf(clean, sizeof(clean), "(%llu lines lost)", (unsigned long long)n_lost);
+		log_line(audit, guest, domain, clean);
+	}
+	do {
+		size_t length = strcspn(text, "\n");
+
+		snprintf(clean, sizeof(clean), "%.*s", (int)length, text);
+		audit_clean(clean);
+		log_line(audit, guest, domain, clean);
+		text += length + (text[length] == '\n');
+	} while (*text);
 }
 
 /* ---- the writer ---- */

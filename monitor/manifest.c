@@ -347,6 +347,30 @@ int manifest_load(const char *path, const struct manifest_options *options, stru
 	return 0;
 }
 
+int manifest_without_guest(const struct manifest_options *options, struct manifest **out,
+                           char why[static WHY_BYTES])
+{
+	struct manifest_reader reader = {.path = "", .options = options, .why = why};
+	struct manifest *manifest = calloc(1, sizeof(*manifest));
+	int error = -ENOMEM;
+
+	snprintf(why, WHY_BYTES, "out of memory");
+	if (manifest)
+		manifest->policies = calloc(MAX_POLICY_FILES, sizeof(*manifest->policies));
+	if (manifest && manifest->policies) {
+		manifest->n_vcpus = 1;
+		manifest->deadline_seconds = DEFAULT_DEADLINE_SECONDS;
+		manifest->path = strdup("-");
+		error = manifest->path ? read_given_policies(&reader, manifest) : -ENOMEM;
+	}
+	if (error < 0) {
+		manifest_free(manifest);
+		return error;
+	}
+	*out = manifest;
+	return 0;
+}
+
 void manifest_free(struct manifest *manifest)
 {
 	if (!manifest)

@@ -92,6 +92,12 @@ struct manifest_options {
 /* 0, or -EINVAL, -errno with one line in why; then nothing is left behind. */
 int manifest_load(const char *path, const struct manifest_options *options, struct manifest **manifest,
                   char why[static WHY_BYTES]);
+
+/* One that names policies alone (options->policies), for a monitor that starts without a guest. As above. */
+int manifest_without_guest(const struct manifest_options *options, struct manifest **manifest,
+                           char why[static WHY_BYTES]);
+
+/* NULL is allowed. */
 void manifest_free(struct manifest *manifest);
 
 /*

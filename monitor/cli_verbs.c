@@ -1,0 +1,216 @@
+#include "monitor/cli.h"
+
+#define MANY 0xffffu
+
+#define POLICY_OPTION                                                                                        \
+	{                                                                                                    \
+		"--policy", "FILE", "a policy source (CIL), or one binary policy; may be given again"        \
+	}
+#define STOP_OPTION                                                                                          \
+	{                                                                                                    \
+		"--stop", "MODE", "whose vCPUs a change stops: all (default), affected, none"                \
+	}
+#define PATIENCE_OPTION                                                                                      \
+	{                                                                                                    \
+		"--deadline", "SECONDS", "how long --until may wait, for a monitor to appear too (10)"       \
+	}
+#define RUN_OPTIONS                                                                                          \
+	{"--policy", "FILE", "replaces the manifest's policy; may be given again"},                          \
+		{"--data", "DOMAIN=FILE", "the data file of a domain"},                                      \
+		{"--programs", "DIR", "where programs without a slash are: DIR/NAME.elf"}, STOP_OPTION,      \
+		{"--deadline", "SECONDS", "for a stop, and for an answer about policy (10)"},                \
+		{"--quiet", NULL, "does not print what domains log"},                                        \
+	{                                                                                                    \
+		"--kvm", "PATH", NULL                                                                        \
+	}
+
+const struct cli_verb cli_verbs[] = {
+	{
+		.name = "run",
+		.operands = "MANIFEST",
+		.least = 1,
+		.most = 1,
+		.summary = "start the guest of a manifest and serve until it has ended",
+		.help = "Prints what domains log as guest/domain: text on standard error. Ends with 0 when "
+			"every\n"
+			"domain has exited with 0, or when it is told to stop (Ctrl-C); with 1 when one "
+			"failed.\n"
+			"Meanwhile the other verbs reach it over its control socket.",
+		.shared = CLI_SOCKET,
+		.options = {RUN_OPTIONS},
+		.launches = true,
+		.run = cli_run,
+	},
+	{
+		.name = "serve",
+		.operands = "[MANIFEST]",
+		.most = 1,
+		.summary = "as run, but goes on when the last guest has ended",
+		.help = "Without a manifest it starts with a policy alone (--policy).",
+		.shared = CLI_SOCKET,
+		.options = {RUN_OPTIONS},
+		.launches = true,
+		.run = cli_serve,
+	},
+	{
+		.name = "check",
+		.operands = "[MANIFEST]",
+		.most = 1,
+		.summary = "check a manifest and a policy, without KVM",
+		.help = "Finds what run would refuse: mistakes in the manifest, missing programs, errors in "
+			"the\n"
+			"policy, contexts that the policy does not know. Warns of domains that share a vCPU "
+			"though\n"
+			"policy does not let them talk both ways: a shared vCPU is a channel of its own "
+			"(timing,\n"
+			"caches, on some hosts wide registers). Without a manifest it checks a policy "
+			"(--policy).",
+		.shared = CLI_JSON,
+		.options = {POLICY_OPTION,
+                            {"--data", "DOMAIN=FILE", "the data file of a domain"},
+                            {"--programs", "DIR", "where programs without a slash are: DIR/NAME.elf"}},
+		.launches = true,
+		.run = cli_check,
+	},
+	{
+		.name = "policy push",
+		.operands = "FILE...",
+		.least = 1,
+		.most = MANY,
+		.summary = "put a policy in force; cut what it no longer allows",
+		.help = "The files are CIL sources that are compiled together, or one binary policy. When "
+			"the verb\n"
+			"returns, every cut is complete. A policy that cannot be compiled changes nothing.",
+		.shared = CLI_JSON | CLI_SOCKET,
+		.options = {STOP_OPTION, {"--force", NULL, "also if you could then push no policy any more"}},
+		.run = cli_policy_push,
+	},
+	{
+		.name = "policy plan",
+		.operands = "FILE...",
+		.least = 1,
+		.most = MANY,
+		.summary = "show what a push would cut, and why; change nothing",
+		.help = "The answer is exact for the channels that are open now.",
+		.shared = CLI_JSON | CLI_SOCKET,
+		.options = {STOP_OPTION},
+		.run = cli_policy_plan,
+	},
+	{
+		.name = "policy show",
+		.most = 0,
+		.summary = "show the policy in force, or save it for other tools",
+		.help = "--output saves the binary policy, which sesearch, seinfo and audit2allow -p read.",
+		.shared = CLI_JSON | CLI_SOCKET,
+		.options = {{"--output", "FILE", "saves the binary policy there"}},
+		.run = cli_policy_show,
+	},
+	{
+		.name = "policy query",
+		.operands = "SOURCE TARGET CLASS [PERMISSION]",
+		.least = 3,
+		.most = 4,
+		.summary = "ask what SOURCE may do to TARGET",
+		.help = "SOURCE and TARGET are contexts (user:role:type:level), or domains of a running "
+			"guest (NAME\n"
+			"or GUEST/NAME). Asks the policy in force; with --policy those files, without a "
+			"monitor.",
+		.shared = CLI_JSON | CLI_SOCKET,
+		.options = {POLICY_OPTION},
+		.launches = true,
+		.run = cli_policy_query,
+	},
+	{
+		.name = "policy explain",
+		.operands = "SOURCE TARGET CLASS PERMISSION",
+		.least = 4,
+		.most = 4,
+		.summary = "say why SOURCE may not do that to TARGET",
+		.help = "As policy query, for one permission: names the rule that is missing or the "
+			"constraint that\n"
+			"forbids it.",
+		.shared = CLI_JSON | CLI_SOCKET,
+		.options = {POLICY_OPTION},
+		.launches = true,
+		.run = cli_policy_explain,
+	},
+	{
+		.name = "guest list",
+		.most = 0,
+		.summary = "list guests with their states and counters",
+		.shared = CLI_JSON | CLI_SOCKET,
+		.run = cli_guest_list,
+	},
+	{
+		.name = "guest stop",
+		.operands = "GUEST",
+		.least = 1,
+		.most = 1,
+		.summary = "stop a guest; its channels close",
+		.shared = CLI_JSON | CLI_SOCKET,
+		.run = cli_guest_stop,
+	},
+	{
+		.name = "domain list",
+		.most = 0,
+		.summary = "list domains with their contexts, services and states",
+		.shared = CLI_JSON | CLI_SOCKET,
+		.run = cli_domain_list,
+	},
+	{
+		.name = "channel list",
+		.most = 0,
+		.summary = "list channels: who is connected to whom, and what flows",
+		.help = "One line per direction: --> open, -x> cut by a change, -/> never allowed, -.> "
+			"closed, ...\n"
+			"not accepted yet.",
+		.shared = CLI_JSON | CLI_SOCKET,
+		.options = {{"--until", "N", "waits until N channels are open"}, PATIENCE_OPTION},
+		.run = cli_channel_list,
+	},
+	{
+		.name = "status",
+		.most = 0,
+		.summary = "show policy number, guests and counters",
+		.shared = CLI_JSON | CLI_SOCKET,
+		.options = {{"--until", "running", "waits until a monitor answers and its guests run"},
+                            PATIENCE_OPTION},
+		.run = cli_status,
+	},
+	{
+		.name = "audit",
+		.most = 0,
+		.summary = "show the newest lines of the audit trail",
+		.help = "Denials are AVC lines: portcullis audit | audit2allow -p FILE makes rules of them, "
+			"FILE being\n"
+			"what policy show --output saved.",
+		.shared = CLI_JSON | CLI_SOCKET,
+		.options = {{"--lines", "N", "at most so many (100; 4096 are kept)"},
+                            {"--after", "SERIAL", "only lines after that one"},
+                            {"--until", "TEXT", "goes on until a line holds TEXT"},
+                            PATIENCE_OPTION},
+		.run = cli_audit,
+	},
+	{
+		.name = "shutdown",
+		.most = 0,
+		.summary = "stop the guests and end the monitor",
+		.shared = CLI_JSON | CLI_SOCKET,
+		.run = cli_shutdown,
+	},
+	{
+		.name = "doctor",
+		.most = 0,
+		.summary = "say whether guests can run here, and what is missing",
+		.help = "Checks /dev/kvm, what KVM can do, limits of the kernel, that a security server "
+			"starts, and\n"
+			"that a cut takes memory away from a running guest (200 times, with a control that "
+			"must fail).",
+		.shared = CLI_JSON,
+		.options = {{"--kvm", "PATH", NULL}, {"--rounds", "N", NULL}},
+		.launches = true,
+		.run = cli_doctor,
+	},
+};
+
+const size_t cli_n_verbs = sizeof(cli_verbs) / sizeof(cli_verbs[0]);

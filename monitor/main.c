@@ -1,0 +1,11 @@
+#include <string.h>
+
+#include "monitor/cli.h"
+#include "policy/security_server.h"
+
+int main(int argc, char **argv)
+{
+	if (argc > 0 && strcmp(argv[0], SECURITY_SERVER_ARGV0) == 0)
+		return security_server_main(SECURITY_SERVER_FD);
+	return cli_main(argc, argv);
+}

@@ -1,0 +1,167 @@
+/*
+ * The verbs run and serve: a monitor in this process, from set-up to exit status.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "monitor/cli.h"
+#include "monitor/client.h"
+#include "monitor/control.h"
+#include "monitor/manifest.h"
+#include "monitor/monitor.h"
+#include "vmm/machine.h"
+
+#define MAX_DEADLINE_SECONDS 3600.0
+
+/* What is set up, in this order. */
+struct service {
+	struct manifest *manifest;
+	int kvm_fd;
+	struct monitor *monitor;
+};
+
+static int complain(const char *why)
+{
+	fprintf(stderr, "portcullis: %s\n", why);
+	return CLI_FAILED;
+}
+
+/* Lines about a manifest or a policy begin with their place; nothing stands before them. */
+static int complain_at(const char *lines)
+{
+	fprintf(stderr, "%s\n", lines);
+	return CLI_FAILED;
+}
+
+static int read_manifest(const struct cli_call *call, struct service *service)
+{
+	const char *policies[CLI_MAX_GIVEN], *data[CLI_MAX_GIVEN];
+	struct manifest_options options = {
+		.n_policies = cli_values(call, "--policy", policies),
+		.n_data = cli_values(call, "--data", data),
+		.data = data,
+		.program_dir = cli_value(call, "--programs"),
+	};
+	char why[WHY_BYTES];
+	int error;
+
+	options.policies = options.n_policies ? policies : NULL;
+	for (size_t i = 0; i < options.n_data; i++)
+		if (!strchr(data[i], '='))
+			return cli_usage(call, "--data %s: expected DOMAIN=FILE", data[i]);
+	if (call->n_operands)
+		error = manifest_load(call->operands[0], &options, &service->manifest, why);
+	else if (options.policies)
+		error = manifest_without_guest(&options, &service->manifest, why);
+	else
+		return cli_usage(call, "without a manifest it needs a policy: --policy FILE");
+	return error < 0 ? complain_at(why) : CLI_DONE;
+}
+
+static int open_kvm(const struct cli_call *call, struct service *service)
+{
+	const char *path = cli_value(call, "--kvm");
+	char why[WHY_BYTES];
+
+	if (service->manifest->n_domains == 0)
+		return CLI_DONE;
+	if (path) {
+		service->kvm_fd = open(path, O_RDWR | O_CLOEXEC);
+		snprintf(why, sizeof(why), "%s: %s", path, strerror(errno));
+	} else {
+		service->kvm_fd = machine_open_kvm(why);
+	}
+	if (service->kvm_fd < 0 || machine_check_kvm(service->kvm_fd, why) < 0)
+		return complain(why);
+	return CLI_DONE;
+}
+
+static int create_monitor(const struct cli_call *call, bool serve, struct service *service)
+{
+	struct monitor_options options = {
+		.launcher = call->launcher,
+		.manifest = service->manifest,
+		.kvm_fd = service->kvm_fd,
+		.stop = service->manifest->stop,
+		.quiet = cli_has(call, "--quiet"),
+		.serve = serve,
+	};
+	char *why;
+	int mode, status = CLI_DONE;
+
+	if (!cli_stop_mode(call, &mode) ||
+	    !cli_seconds(call, "--deadline", MAX_DEADLINE_SECONDS, service->manifest->deadline_seconds,
+	                 &options.deadline_seconds))
+		return CLI_USAGE;
+	if (mode >= 0)
+		options.stop = (enum stop_mode)mode;
+	if (monitor_create(&options, &service->monitor, &why) < 0) {
+		service->monitor = NULL;
+		status = complain_at(why ? why : strerror(ENOMEM));
+		free(why);
+	}
+	return status;
+}
+
+/* Clients can connect before the first domain runs. */
+static int open_control(const struct cli_call *call, struct service *service)
+{
+	const char *given = cli_value(call, "--socket");
+	char path[SOCKET_PATH_BYTES], why[WHY_BYTES];
+	int error = 0;
+
+	if (!given)
+		error = client_default_path(true, path, why);
+	if (error == 0)
+		error = control_open(service->monitor, given ? given : path, why);
+	if (error == -EADDRINUSE) {
+		fprintf(stderr, "portcullis: %s; --socket PATH gives this one another\n", why);
+		return CLI_FAILED;
+	}
+	return error < 0 ? complain(why) : CLI_DONE;
+}
+
+static int start_and_serve(struct service *service)
+{
+	char why[WHY_BYTES];
+
+	if (monitor_start(service->monitor, why) < 0)
+		return complain(why);
+	return monitor_run(service->monitor);
+}
+
+static int serve(const struct cli_call *call, bool for_ever)
+{
+	struct service service = {.kvm_fd = -1};
+	int status = read_manifest(call, &service);
+
+	if (status == CLI_DONE)
+		status = open_kvm(call, &service);
+	if (status == CLI_DONE)
+		status = create_monitor(call, for_ever, &service);
+	if (status == CLI_DONE)
+		status = open_control(call, &service);
+	if (status == CLI_DONE)
+		status = start_and_serve(&service);
+	if (service.monitor)
+		control_close(service.monitor);
+	monitor_destroy(service.monitor);
+	if (service.kvm_fd >= 0)
+		close(service.kvm_fd);
+	manifest_free(service.manifest);
+	return status;
+}
+
+int cli_run(const struct cli_call *call)
+{
+	return serve(call, false);
+}
+
+int cli_serve(const struct cli_call *call)
+{
+	return serve(call, true);
+}
