@@ -1,0 +1,190 @@
+#include "monitor/bench/ipc_guest.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "guest/abi/memory.h"
+#include "guest/programs/pingpong.h"
+#include "monitor/bench/scene.h"
+#include "vmm/window.h"
+
+struct ipc_guest {
+	struct scene *scene;
+	struct ipc_plan plan;
+	size_t next[N_PAIRS];        /* batch */
+	uint32_t client[N_PAIRS];    /* domain */
+	uint32_t n_domains, n_pairs; /* of the pairs that have batches */
+};
+
+static const char policy[] = "(type bench_client_t)\n"
+			     "(type bench_server_t)\n"
+			     "(call a_domain (bench_client_t))\n"
+			     "(call a_domain (bench_server_t))\n"
+			     "(call can_connect (bench_client_t bench_server_t))\n";
+
+/* ---- text ---- */
+
+static void put_pair(FILE *to, const struct ipc_plan *plan, enum ipc_pair pair, uint32_t first)
+{
+	static const uint32_t vcpus[N_PAIRS][2] = {{0, 1}, {2, 2}};
+
+	fprintf(to,
+	        "%s\n  { name = \"server%d\"; program = \"pingpong\"; args = (\"serve\");\n"
+	        "    context = \"system_u:system_r:bench_server_t:s0\"; vcpu = %u; offers = (\"echo%d\"); "
+	        "},\n"
+	        "  { name = \"client%d\"; program = \"pingpong\";\n"
+	        "    context = \"system_u:system_r:bench_client_t:s0\"; vcpu = %u;\n"
+	        "    args = (\"client\", \"echo%d\"",
+	        first ? "," : "", pair, vcpus[pair][1], pair, pair, vcpus[pair][0], pair);
+	for (size_t i = 0; i < plan->n_batches[pair]; i++) {
+		const struct ipc_batch *batch = &plan->batch[pair][i];
+
+		fprintf(to, ", \"%c:%u:%u:%u\"", batch->unmediated ? 'u' : 'm', batch->bytes,
+		        batch->n_round_trips, batch->n_messages);
+	}
+	fputs("); }", to);
+}
+
+static char *manifest_text(struct ipc_guest *guest)
+{
+	char *text = NULL;
+	size_t bytes;
+	FILE *to = open_memstream(&text, &bytes);
+
+	if (!to)
+		return NULL;
+	fprintf(to, "name = \"bench\";\nvcpus = 3;\nbulk_bytes = %u;\ndomains = (", IPC_BULK_BYTES);
+	for (unsigned pair = 0; pair < N_PAIRS; pair++) {
+		if (!guest->plan.n_batches[pair])
+			continue;
+		put_pair(to, &guest->plan, (enum ipc_pair)pair, guest->n_domains);
+		guest->client[pair] = guest->n_domains + 1;
+		guest->n_domains += 2;
+		guest->n_pairs++;
+	}
+	fputs("\n);\n", to);
+	return fclose(to) == 0 ? text : NULL;
+}
+
+/* ---- waiting for what domains say ---- */
+
+static uint32_t n_said(struct scene *scene, const char *text)
+{
+	struct scene_line line;
+	uint32_t n = 0;
+
+	for (size_t i = 0; scene_line(scene, i, &line); i++)
+		n += strcmp(line.text, text) == 0;
+	return n;
+}
+
+static bool all_ready(struct scene *scene, void *opaque)
+{
+	const struct ipc_guest *guest = opaque;
+
+	return n_said(scene, PINGPONG_READY) == guest->n_pairs && scene_all_blocked(scene);
+}
+
+static bool is_done(struct scene *scene, void *opaque)
+{
+	(void)opaque;
+	return n_said(scene, PINGPONG_DONE) > 0 && scene_all_blocked(scene);
+}
+
+/* ---- a batch ---- */
+
+static int fetch(struct ipc_guest *guest, enum ipc_pair pair, const struct ipc_batch *batch,
+                 struct ipc_times *times, char why[static WHY_BYTES])
+{
+	struct machine *machine = scene_guest(guest->scene)->machine;
+	uint32_t domain = guest->client[pair];
+	uint32_t slot = machine_first_slot(machine, domain) + machine_n_slots(machine, domain) - 1;
+	const char *memory = window_outbox(machine, slot);
+	const uint32_t *ticks = (const uint32_t *)(memory + SLOT_BULK_OFFSET);
+	struct pingpong_result result;
+
+	memcpy(&result, memory, sizeof(result));
+	if (result.bytes != batch->bytes || result.tsc_khz == 0) {
+		snprintf(why, WHY_BYTES, "a batch of %u bytes left no times behind", batch->bytes);
+		return -EPROTO;
+	}
+	times->stream_us = (double)result.stream_ticks * 1000.0 / (double)result.tsc_khz;
+	for (uint32_t i = 0; times->round_trip_us && i < batch->n_round_trips && i < IPC_MAX_TIMES; i++)
+		times->round_trip_us[i] = (double)ticks[i] * 1000.0 / (double)result.tsc_khz;
+	return 0;
+}
+
+int ipc_guest_run(struct ipc_guest *guest, enum ipc_pair pair, struct ipc_times *times,
+                  char why[static WHY_BYTES])
+{
+	const struct ipc_batch *batch = &guest->plan.batch[pair][guest->next[pair]];
+	int error;
+
+	guest->next[pair] = (guest->next[pair] + 1) % guest->plan.n_batches[pair];
+	scene_clear_lines(guest->scene);
+	scene_wake(guest->scene, guest->client[pair]);
+	error = scene_until(guest->scene, is_done, NULL, "a batch of messages is through", why);
+	return error < 0 ? error : fetch(guest, pair, batch, times, why);
+}
+
+uint64_t ipc_guest_exits(struct ipc_guest *guest)
+{
+	return machine_counters(scene_guest(guest->scene)->machine).exits;
+}
+
+/* ---- begin and end ---- */
+
+int ipc_guest_open(struct launcher *launcher, const char *program_dir, const struct ipc_plan *plan,
+                   struct ipc_guest **out, char why[static WHY_BYTES])
+{
+	struct ipc_guest *guest = calloc(1, sizeof(*guest));
+	struct scene_options options = {.launcher = launcher, .policy = policy, .program_dir = program_dir};
+	char *text = NULL;
+	int error = -ENOMEM;
+
+	snprintf(why, WHY_BYTES, "%s", strerror(ENOMEM));
+	if (guest) {
+		guest->plan = *plan;
+		text = manifest_text(guest);
+	}
+	options.manifest = text;
+	if (text)
+		error = scene_open(&options, &guest->scene, why);
+	free(text);
+	if (error == 0)
+		error = scene_until(guest->scene, all_ready, guest, "the domains are connected", why);
+	if (error < 0) {
+		ipc_guest_close(guest);
+		return error;
+	}
+	*out = guest;
+	return 0;
+}
+
+void ipc_guest_close(struct ipc_guest *guest)
+{
+	if (!guest)
+		return;
+	scene_close(guest->scene);
+	free(guest);
+}
+
+int ipc_count_exits(struct launcher *launcher, const char *program_dir, uint32_t n_messages, uint64_t *exits,
+                    char why[static WHY_BYTES])
+{
+	struct ipc_plan plan = {.n_batches = {1, 0},
+	                        .batch = {{{.bytes = 8, .n_round_trips = n_messages / 2}}}};
+	struct ipc_times times = {0};
+	struct ipc_guest *guest;
+	int error = ipc_guest_open(launcher, program_dir, &plan, &guest, why);
+
+	if (error < 0)
+		return error;
+	*exits = ipc_guest_exits(guest);
+	error = ipc_guest_run(guest, PAIR_TWO_VCPUS, &times, why);
+	*exits = ipc_guest_exits(guest) - *exits;
+	ipc_guest_close(guest);
+	return error;
+}

@@ -1,0 +1,364 @@
+#include "monitor/bench/revoke.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "monitor/bench/options.h"
+#include "monitor/bench/revoke_run.h"
+#include "monitor/bench/scene.h"
+#include "monitor/bench/stats.h"
+#include "monitor/bench/table.h"
+
+#define VERB "revoke"
+#define MAX_RUNS 100000u
+
+static const char help[] =
+	"usage: portcullis bench revoke [--shape chain|pairs|fan] [--connections N,...]\n"
+	"                               [--stop all|affected|none] [--runs N] [--vcpus N] [--json]\n"
+	"\n"
+	"Opens N connections, lets every call on them block, pushes one policy that allows none of\n"
+	"them, and takes the time from the begin of the stop until the report could be answered. After\n"
+	"each run every link must be dead at both ends: its flows cut, its records saying so, its\n"
+	"memory gone, both domains told \"revoked\", and no message passed on meanwhile. Then the\n"
+	"policy allows them again, and the next run begins with new channels.\n"
+	"\n"
+	"  --shape        chain: client -> relay -> ... -> server, N connections (as in the paper);\n"
+	"                 pairs: N clients with a server each; fan: one client, one server, N channels\n"
+	"  --connections  1,2,4,8,16 if not given\n"
+	"  --stop         all vCPUs of all guests, those of affected guests, or none\n"
+	"  --runs         for each number of connections; 30 if not given. With fewer there is no p99\n"
+	"  --vcpus        of the guest; 2 if not given\n"
+	"  --programs     the folder of the domain programs, if it is not beside this program\n"
+	"\n"
+	"Row 0 is a change that finds nothing to revoke. The floor is a stop and a resume with nothing\n"
+	"between them, once in every run.\n";
+
+/* Spencer et al. 1999: milliseconds on a 200 MHz machine, here in microseconds. */
+static const double paper_n[] = {1, 2, 4, 8, 16};
+static const double paper_total[] = {1550, 1560, 1570, 1600, 1650};
+#define N_PAPER (sizeof(paper_n) / sizeof(paper_n[0]))
+
+static const char *const part_names[N_PARTS] = {"total", "stop", "patch", "resume"};
+
+struct options {
+	enum shape shape;
+	struct number_list connections;
+	uint32_t most;
+	enum stop_mode stop;
+	uint32_t n_runs, n_vcpus;
+	const char *program_dir;
+	bool json, help;
+};
+
+/* All that was measured. Samples of row r, run i stand at r * n_runs + i. */
+struct measurement {
+	const struct options *options;
+	size_t n_rows;
+	struct stats row[MAX_LIST][N_PARTS];
+	struct stats idle[N_PARTS], floor;
+	bool has_fit, realtime;
+	struct stats_fit fit, paper_fit;
+	double *samples; /* of everything */
+};
+
+/* ---- options ---- */
+
+static bool set_shape(struct options *options, const char *text)
+{
+	int shape = shape_find(text);
+
+	if (shape < 0)
+		fprintf(stderr, "portcullis bench revoke: --shape %s: expected chain, pairs or fan\n", text);
+	else
+		options->shape = (enum shape)shape;
+	return shape >= 0;
+}
+
+static bool set_stop(struct options *options, const char *text)
+{
+	int mode = stop_mode_find(text);
+
+	if (mode < 0)
+		fprintf(stderr, "portcullis bench revoke: --stop %s: expected all, affected or none\n", text);
+	else
+		options->stop = (enum stop_mode)mode;
+	return mode >= 0;
+}
+
+static bool set_option(struct options *options, int option, const char **connections)
+{
+	switch (option) {
+	case 's':
+		return set_shape(options, optarg);
+	case 'c':
+		*connections = optarg;
+		return true;
+	case 'm':
+		return set_stop(options, optarg);
+	case 'r':
+		return option_number(VERB, "--runs", optarg, 1, MAX_RUNS, &options->n_runs);
+	case 'v':
+		return option_number(VERB, "--vcpus", optarg, 1, MAX_VCPUS, &options->n_vcpus);
+	case 'p':
+		options->program_dir = optarg;
+		return true;
+	case 'j':
+		options->json = true;
+		return true;
+	default:
+		options->help = true;
+		return true;
+	}
+}
+
+/* The status to end with; -1: go on. */
+static int parse(int argc, char **argv, struct options *options)
+{
+	static const struct option known[] = {
+		{"shape", required_argument, NULL, 's'},
+		{"connections", required_argument, NULL, 'c'},
+		{"stop", required_argument, NULL, 'm'},
+		{"runs", required_argument, NULL, 'r'},
+		{"vcpus", required_argument, NULL, 'v'},
+		{"programs", required_argument, NULL, 'p'},
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
+	};
+	const char *connections = "1,2,4,8,16";
+	int option;
+
+	*options = (struct options){.n_runs = STATS_P99_RUNS, .n_vcpus = 2};
+	optind = 0;
+	while ((option = getopt_long(argc, argv, ":h", known, NULL)) != -1) {
+		if (option == '?' || option == ':')
+			return option_error(VERB, option, argv);
+		if (!set_option(options, option, &connections))
+			return 2;
+	}
+	if (optind < argc) {
+		fprintf(stderr,
+		        "portcullis bench revoke: what is \"%s\"? See portcullis bench revoke --help\n",
+		        argv[optind]);
+		return 2;
+	}
+	if (options->help) {
+		fputs(help, stdout);
+		return 0;
+	}
+	if (!option_list(VERB, "--connections", connections, 1, shape_limit(options->shape),
+	                 &options->connections))
+		return 2;
+	for (size_t i = 0; i < options->connections.n; i++)
+		if (options->connections.value[i] > options->most)
+			options->most = options->connections.value[i];
+	return -1;
+}
+
+/* ---- measuring ---- */
+
+/* Where the samples of a kind and row stand: cut's parts, then idle's, then the floor. */
+static double *samples_of(struct measurement *m, unsigned kind, size_t row)
+{
+	return m->samples + (kind * m->n_rows + row) * m->options->n_runs;
+}
+
+#define KIND_CUT 0u
+#define KIND_IDLE N_PARTS
+#define KIND_FLOOR (2u * N_PARTS)
+#define N_KINDS (2u * N_PARTS + 1)
+
+static int measure_row(struct measurement *m, size_t r, struct launcher *launcher, struct progress *progress,
+                       char why[static WHY_BYTES])
+{
+	const struct options *options = m->options;
+	struct revoke_row row = {
+		.shape = options->shape,
+		.n = options->connections.value[r],
+		.most = options->most,
+		.n_vcpus = options->n_vcpus,
+		.n_runs = options->n_runs,
+		.stop = options->stop,
+		.program_dir = options->program_dir,
+		.floor = samples_of(m, KIND_FLOOR, r),
+	};
+
+	for (unsigned part = 0; part < N_PARTS; part++) {
+		row.cut.part[part] = samples_of(m, KIND_CUT + part, r);
+		row.idle.part[part] = samples_of(m, KIND_IDLE + part, r);
+	}
+	return revoke_run(launcher, &row, progress, why);
+}
+
+static void evaluate(struct measurement *m)
+{
+	size_t n = m->n_rows * m->options->n_runs;
+	double x[MAX_LIST], y[MAX_LIST];
+
+	for (unsigned part = 0; part < N_PARTS; part++) {
+		for (size_t r = 0; r < m->n_rows; r++)
+			m->row[r][part] = stats_of(samples_of(m, KIND_CUT + part, r), m->options->n_runs);
+		m->idle[part] = stats_of(samples_of(m, KIND_IDLE + part, 0), n);
+	}
+	m->floor = stats_of(samples_of(m, KIND_FLOOR, 0), n);
+	for (size_t r = 0; r < m->n_rows; r++) {
+		x[r] = m->options->connections.value[r];
+		y[r] = m->row[r][PART_TOTAL].median;
+	}
+	m->has_fit = stats_line(x, y, m->n_rows, &m->fit);
+	stats_line(paper_n, paper_total, N_PAPER, &m->paper_fit);
+}
+
+static int measure(struct measurement *m, struct launcher *launcher, char why[static WHY_BYTES])
+{
+	struct progress progress;
+	int error = 0;
+
+	m->n_rows = m->options->connections.n;
+	m->samples = calloc(N_KINDS * m->n_rows * m->options->n_runs, sizeof(*m->samples));
+	if (!m->samples) {
+		snprintf(why, WHY_BYTES, "%s", strerror(ENOMEM));
+		return -ENOMEM;
+	}
+	m->realtime = scene_prefer_loop();
+	progress_begin(&progress, m->n_rows * m->options->n_runs);
+	for (size_t r = 0; r < m->n_rows && error == 0; r++)
+		error = measure_row(m, r, launcher, &progress, why);
+	progress_end(&progress);
+	if (error == 0)
+		evaluate(m);
+	return error;
+}
+
+/* ---- what is printed ---- */
+
+static json_t *row_json(uint32_t n, const struct stats part[N_PARTS])
+{
+	json_t *json = json_pack("{s:i s:i}", "connections", (int)n, "runs", (int)part[PART_TOTAL].n);
+
+	for (int i = 0; i < N_PARTS; i++)
+		json_object_set_new(json, part_names[i], stats_json(&part[i]));
+	return json;
+}
+
+static json_t *fit_json(const struct measurement *m)
+{
+	if (!m->has_fit)
+		return json_null();
+	return json_pack("{s:f s:f s:f}", "base", m->fit.base, "per_connection", m->fit.slope, "r2",
+	                 m->fit.r2);
+}
+
+static json_t *paper_json(void)
+{
+	json_t *n = json_array(), *total = json_array();
+
+	for (size_t i = 0; i < N_PAPER; i++) {
+		json_array_append_new(n, json_integer((json_int_t)paper_n[i]));
+		json_array_append_new(total, json_integer((json_int_t)paper_total[i]));
+	}
+	return json_pack("{s:o s:o}", "connections", n, "total", total);
+}
+
+static int print_json(const struct measurement *m)
+{
+	const struct options *options = m->options;
+	json_t *rows = json_array();
+	json_t *json;
+
+	for (size_t r = 0; r < m->n_rows; r++)
+		json_array_append_new(rows, row_json(options->connections.value[r], m->row[r]));
+	json = json_pack("{s:s s:s s:i s:b s:o s:o s:o s:{s:o} s:o}", "shape", shape_name(options->shape),
+	                 "stop", stop_mode_name(options->stop), "vcpus", (int)options->n_vcpus,
+	                 "realtime_loop", m->realtime, "rows", rows, "idle", row_json(0, m->idle), "fit",
+	                 fit_json(m), "floor", "stop_resume", stats_json(&m->floor), "paper", paper_json());
+	if (!json) {
+		fputs("portcullis bench revoke: out of memory\n", stderr);
+		return 1;
+	}
+	json_dumpf(json, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+	putchar('\n');
+	json_decref(json);
+	return 0;
+}
+
+static void print_row(struct table *table, uint32_t n, const struct stats part[N_PARTS])
+{
+	const char *paper = "-";
+	char number[16];
+
+	for (size_t i = 0; i < N_PAPER; i++)
+		if ((uint32_t)paper_n[i] == n) {
+			snprintf(number, sizeof(number), "%.0f", paper_total[i]);
+			paper = number;
+		}
+	table_cell(table, "%u", n);
+	table_cell(table, "%.1f", part[PART_TOTAL].median);
+	if (part[PART_TOTAL].n >= STATS_P99_RUNS)
+		table_cell(table, "%.1f", part[PART_TOTAL].p99);
+	else
+		table_cell(table, "-");
+	table_cell(table, "%.1f", part[PART_TOTAL].max);
+	for (int i = PART_STOP; i < N_PARTS; i++)
+		table_cell(table, "%.1f", part[i].median);
+	table_cell(table, "%s", paper);
+}
+
+static void print_table(const struct measurement *m)
+{
+	static const char *const heading[] = {"connections", "total", "p99",    "max",
+	                                      "stop",        "patch", "resume", "paper"};
+	struct table *table = table_create(8);
+
+	for (size_t i = 0; i < 8; i++)
+		table_cell(table, "%s", heading[i]);
+	print_row(table, 0, m->idle);
+	for (size_t r = 0; r < m->n_rows; r++)
+		print_row(table, m->options->connections.value[r], m->row[r]);
+	table_print(table, stdout);
+	table_free(table);
+}
+
+static int print_human(const struct measurement *m)
+{
+	const struct options *options = m->options;
+	const struct stats *last = &m->row[m->n_rows - 1][PART_TOTAL];
+
+	printf("Revoking every connection of a %s: %u vCPUs, --stop %s, %u runs each%s.\n"
+	       "Microseconds; medians unless the heading says otherwise. The paper's machine had 200 "
+	       "MHz.\n\n",
+	       shape_name(options->shape), options->n_vcpus, stop_mode_name(options->stop), options->n_runs,
+	       m->realtime ? "" : ", without SCHED_FIFO");
+	print_table(m);
+	putchar('\n');
+	if (m->has_fit)
+		printf("fit    %.1f us + %.2f us x n (R2 %.3f)\n", m->fit.base, m->fit.slope, m->fit.r2);
+	printf("paper  %.0f us + %.2f us x n (R2 %.3f)\n", m->paper_fit.base, m->paper_fit.slope,
+	       m->paper_fit.r2);
+	printf("floor  %.1f us: stop and resume, nothing between; the last row takes %.2f times that\n",
+	       m->floor.median, m->floor.median > 0 ? last->median / m->floor.median : 0.0);
+	return 0;
+}
+
+int revoke_main(int argc, char **argv, struct launcher *launcher)
+{
+	struct options options;
+	struct measurement m = {.options = &options};
+	char why[WHY_BYTES];
+	int status = parse(argc, argv, &options);
+
+	if (status >= 0)
+		return status;
+	if (measure(&m, launcher, why) < 0) {
+		fprintf(stderr, "portcullis bench revoke: %s\n", why);
+		status = 1;
+	} else {
+		status = options.json ? print_json(&m) : print_human(&m);
+	}
+	free(m.samples);
+	return status;
+}

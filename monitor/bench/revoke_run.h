@@ -1,0 +1,49 @@
+/*
+ * One row of the measurement: a guest in which n connections are opened, all
+ * calls block, one change revokes every link, and everything is looked after.
+ */
+#ifndef PORTCULLIS_MONITOR_BENCH_REVOKE_RUN_H
+#define PORTCULLIS_MONITOR_BENCH_REVOKE_RUN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "monitor/bench/progress.h"
+#include "monitor/bench/shape.h"
+#include "monitor/manifest.h"
+
+struct launcher;
+
+enum revoke_part { /* of a change, in the order of the report's times */
+	PART_TOTAL,
+	PART_STOP,
+	PART_PATCH,
+	PART_RESUME,
+	N_PARTS
+};
+
+/* Microseconds, one value for each run. */
+struct revoke_samples {
+	double *part[N_PARTS];
+};
+
+struct revoke_row {
+	/* What to do. */
+	enum shape shape;
+	uint32_t n;    /* connections */
+	uint32_t most; /* of all rows */
+	uint32_t n_vcpus, n_runs;
+	enum stop_mode stop;
+	const char *program_dir;
+
+	/* Filled in: n_runs values each. */
+	struct revoke_samples cut;  /* the change that revokes n connections */
+	struct revoke_samples idle; /* a change that finds nothing to revoke */
+	double *floor; /* stop_machines and resume_machines alone, calls blocked as before a cut */
+};
+
+/* -errno and a line: something failed, or was not as revoked as it must be. */
+int revoke_run(struct launcher *launcher, struct revoke_row *row, struct progress *progress,
+               char why[static WHY_BYTES]);
+
+#endif
