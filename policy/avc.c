@@ -2,7 +2,9 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdalign.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -12,19 +14,18 @@
 /* Two to a cache line. An entry counts only while its number is the one in force. */
 struct entry {
 	uint64_t policy_number;
-	policy_sid source;
-	policy_sid target;
-	uint16_t tclass;
-	bool permissive;
+	uint64_t pair; /* source and target */
 	uint32_t allowed;
 	uint32_t auditallow;
 	uint32_t auditdeny;
+	uint16_t tclass;
+	bool permissive;
+	uint8_t oldest; /* of the bucket, in its first entry: they are filled in turn */
 };
-static_assert(sizeof(struct entry) <= 40, "avc entry stays small");
+static_assert(sizeof(struct entry) == 32, "two avc entries to a cache line");
 
 struct bucket {
-	struct entry ways[N_WAYS];
-	uint32_t oldest; /* filled in turn, so the next to fill is the oldest */
+	_Alignas(64) struct entry ways[N_WAYS];
 };
 
 struct avc {
@@ -46,11 +47,12 @@ struct avc *avc_create(uint32_t entries)
 	avc = calloc(1, sizeof(*avc));
 	if (!avc)
 		return NULL;
-	avc->buckets = calloc(n_buckets, sizeof(*avc->buckets)); /* number 0 is never in force */
+	avc->buckets = aligned_alloc(alignof(struct bucket), n_buckets * sizeof(*avc->buckets));
 	if (!avc->buckets) {
 		free(avc);
 		return NULL;
 	}
+	memset(avc->buckets, 0, n_buckets * sizeof(*avc->buckets)); /* number 0 is never in force */
 	avc->bucket_mask = n_buckets - 1;
 	avc->policy_number = 1;
 	return avc;
@@ -64,20 +66,28 @@ void avc_destroy(struct avc *avc)
 	free(avc);
 }
 
+static uint64_t pack_pair(struct avc_key key)
+{
+	return (uint64_t)key.source << 32 | key.target;
+}
+
 static struct bucket *find_bucket(struct avc *avc, struct avc_key key)
 {
-	uint32_t words[3] = {key.source, key.target, (uint32_t)key.tclass};
+	/* As wide as the hash reads them: narrower stores are not forwarded to its loads, 20 ns. */
+	uint64_t words[2] = {pack_pair(key), (uint64_t)key.tclass};
 
 	return &avc->buckets[XXH3_64bits(words, sizeof(words)) & avc->bucket_mask];
 }
 
-static struct entry *find_entry(const struct avc *avc, struct bucket *bucket, struct avc_key key)
+static inline struct entry *find_entry(const struct avc *avc, struct bucket *bucket, struct avc_key key)
 {
+	uint64_t pair = pack_pair(key);
+
 	for (unsigned i = 0; i < N_WAYS; i++) {
 		struct entry *entry = &bucket->ways[i];
 
-		if (entry->policy_number == avc->policy_number && entry->source == key.source &&
-		    entry->target == key.target && entry->tclass == key.tclass)
+		if (entry->pair == pair && entry->policy_number == avc->policy_number &&
+		    entry->tclass == key.tclass)
 			return entry;
 	}
 	return NULL;
@@ -92,13 +102,11 @@ bool avc_lookup(struct avc *avc, struct avc_key key, struct decision *out)
 		return false;
 	}
 	avc->counters.hits++;
-	*out = (struct decision){
-		.allowed = entry->allowed,
-		.auditallow = entry->auditallow,
-		.auditdeny = entry->auditdeny,
-		.permissive = entry->permissive,
-		.policy_number = entry->policy_number,
-	};
+	out->allowed = entry->allowed;
+	out->auditallow = entry->auditallow;
+	out->auditdeny = entry->auditdeny;
+	out->permissive = entry->permissive;
+	out->policy_number = entry->policy_number;
 	return true;
 }
 
@@ -110,8 +118,8 @@ static struct entry *choose_entry(struct avc *avc, struct avc_key key)
 
 	if (entry)
 		return entry;
-	entry = &bucket->ways[bucket->oldest];
-	bucket->oldest = (bucket->oldest + 1) % N_WAYS;
+	entry = &bucket->ways[bucket->ways[0].oldest];
+	bucket->ways[0].oldest = (bucket->ways[0].oldest + 1) % N_WAYS;
 	if (entry->policy_number == avc->policy_number)
 		avc->counters.evictions++;
 	return entry;
@@ -119,20 +127,20 @@ static struct entry *choose_entry(struct avc *avc, struct avc_key key)
 
 int avc_insert(struct avc *avc, struct avc_key key, const struct decision *decision)
 {
+	struct entry *entry;
+
 	if (decision->policy_number != avc->policy_number) {
 		avc->counters.stale++;
 		return -ESTALE;
 	}
-	*choose_entry(avc, key) = (struct entry){
-		.policy_number = decision->policy_number,
-		.source = key.source,
-		.target = key.target,
-		.tclass = (uint16_t)key.tclass,
-		.permissive = decision->permissive,
-		.allowed = decision->allowed,
-		.auditallow = decision->auditallow,
-		.auditdeny = decision->auditdeny,
-	};
+	entry = choose_entry(avc, key);
+	entry->policy_number = decision->policy_number;
+	entry->pair = pack_pair(key);
+	entry->tclass = (uint16_t)key.tclass;
+	entry->permissive = decision->permissive;
+	entry->allowed = decision->allowed;
+	entry->auditallow = decision->auditallow;
+	entry->auditdeny = decision->auditdeny;
 	return 0;
 }
 

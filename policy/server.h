@@ -7,6 +7,8 @@
  * when the process ends, the server is dead: every pending callback gets a
  * negative status, and so does every later question. Answers are checked like
  * anyone's: numbers in range, texts terminated, counts as asked.
+ * A refused load leaves a dead server too. A dead server's descriptor stays
+ * hung up: close it. A callback may ask, and may call server_close.
  * One thread (the loop, or a test).
  *
  * Status of a callback: 0; -ETIMEDOUT; -ECONNRESET (the process ended);
@@ -40,7 +42,8 @@ struct policy_boolean {
 /* What a loaded policy says of itself. Valid during the callback. */
 struct server_policy {
 	const char *operator_context; /* of the initial SID "operator" */
-	int image_fd; /* sealed memfd of the binary policy; the callback takes it (dup is not needed) */
+	int image_fd; /* sealed memfd of the binary policy, booleans as set; the callback takes it (dup is not
+	                 needed) */
 	size_t image_bytes;
 	uint64_t fingerprint_high; /* XXH3-128 of the image */
 	uint64_t fingerprint_low;
@@ -68,9 +71,9 @@ struct server_decision {
 };
 
 struct server_member {
-	bool known;    /* false: an unknown context */
-	bool has_rule; /* a member rule of the policy named the type */
-	const char *context;
+	bool known;          /* false: an unknown context */
+	bool has_rule;       /* a member rule of the policy named the type */
+	const char *context; /* "" if unknown, or if the rule's result is no valid context */
 };
 
 /* status is as above; on failure why is one or more lines for the user and policy is NULL. */
@@ -83,7 +86,7 @@ typedef void server_explained_fn(void *opaque, int status, const char *text);
 typedef void server_booleans_fn(void *opaque, int status, const struct policy_boolean *booleans,
                                 size_t n_booleans);
 
-/* Takes both descriptors. NULL when memory is short (they are then closed). */
+/* Takes both descriptors; pidfd may be -1 (tests). NULL when memory is short (they are then closed). */
 struct server *server_open(int socket_fd, int pidfd);
 
 /* Kills the process, reports -ECANCELED to every pending question, frees. NULL is allowed. */
@@ -108,6 +111,7 @@ void server_wait(struct server *server);
 /*
  * Compiles and loads a policy: the first question, once. Booleans that the
  * policy does not have are left out silently. deadline_ns is absolute.
+ * A source that is not sealed, or has other than `bytes` bytes, is -EINVAL.
  * All calls: 0, or -ECONNRESET (dead), -EINVAL, -E2BIG, -ENOMEM; then no
  * callback runs.
  */
@@ -115,7 +119,11 @@ int server_load(struct server *server, const struct policy_source *sources, size
                 const struct policy_boolean *booleans, size_t n_booleans, uint64_t deadline_ns,
                 server_loaded_fn *done, void *opaque);
 
-/* A batch of decisions, answered in the order asked. Any batch size; it is split on the wire. */
+/*
+ * A batch of decisions, answered in the order asked. Any batch size; it is
+ * split on the wire. A context of MAX_CONTEXT_BYTES or more is -EINVAL here and
+ * below; any other text is answered, as unknown if it is none.
+ */
 int server_decide(struct server *server, const char *const *contexts, size_t n_contexts,
                   const struct server_question *questions, size_t n_questions, uint64_t deadline_ns,
                   server_decided_fn *done, void *opaque);

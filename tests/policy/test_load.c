@@ -271,6 +271,28 @@ Test(load, binary_policy_stands_alone)
 	harness_close(harness);
 }
 
+/* What audit2allow -M writes, converted with hll/pp, links with base.cil. */
+Test(load, audit2allow_module)
+{
+	static const char module[] = "(typeattributeset cil_gen_require server_t)\n"
+				     "(typeattributeset cil_gen_require client_t)\n"
+				     "(roleattributeset cil_gen_require system_r)\n"
+				     "(allow client_t server_t (channel (cut)))\n";
+	char *base = harness_read_file("policy/base.cil");
+	char *demo = harness_read_file("examples/demo/demo.cil");
+	struct harness *harness = harness_open();
+	struct harness_file files[] = {
+		{"base.cil", base, 0}, {"demo.cil", demo, 0}, {"module.cil", module, 0}, {0}};
+	const char *client = "system_u:system_r:client_t:s0";
+
+	cr_assert_eq(harness_load(harness, files), 0, "%s", harness->text);
+	cr_assert(harness_ask(harness, client, "system_u:system_r:server_t:s0", CLASS_CHANNEL).allowed &
+	          CHANNEL_CUT);
+	harness_close(harness);
+	free(base);
+	free(demo);
+}
+
 /* R14: a load takes the operator's settings, and leaves out what the policy lacks. */
 Test(load, booleans)
 {
