@@ -101,6 +101,35 @@ static int domain_init(struct guest *guest, uint32_t index, const struct manifes
 	return error;
 }
 
+/* Counts the instances of each name; one name has one context. */
+static int services_init(struct guest *guest, const struct manifest *manifest, char why[static WHY_BYTES])
+{
+	for (uint32_t d = 0; d < guest->n_domains; d++)
+		for (uint32_t s = 0; s < guest->domains[d].n_services; s++) {
+			struct service *service = &guest->domains[d].services[s];
+
+			service->n_instances = 0;
+			for (uint32_t i = 0; i < guest->n_domains; i++)
+				for (uint32_t j = 0; j < guest->domains[i].n_services; j++) {
+					const struct service *other = &guest->domains[i].services[j];
+
+					if (strcmp(other->name, service->name) != 0)
+						continue;
+					service->n_instances++;
+					if (other->sid == service->sid)
+						continue;
+					snprintf(why, WHY_BYTES,
+					         "%s:%u: service \"%s\" is offered with different contexts; "
+					         "its instances must "
+					         "name one: offers = ({ name = \"%s\"; context = ... })",
+					         manifest->path, manifest->domains[d].line, service->name,
+					         service->name);
+					return -EINVAL;
+				}
+		}
+	return 0;
+}
+
 static int machine_build(struct guest *guest, const struct manifest *manifest, char why[static WHY_BYTES])
 {
 	struct domain_spec *specs = calloc(MAX_DOMAINS, sizeof(*specs));
@@ -116,8 +145,9 @@ static int machine_build(struct guest *guest, const struct manifest *manifest, c
 			.image_name = from->program,
 			.image = from->image,
 			.image_bytes = from->image_bytes,
-			.arguments = (const char *const *)from->arguments,
-			.n_arguments = from->n_arguments,
+			/* The domain library has the name from the boot record: it is its argument 0. */
+			.arguments = (const char *const *)from->arguments + 1,
+			.n_arguments = from->n_arguments - 1,
 			.vcpu = from->vcpu,
 			.n_slots = from->n_slots,
 			.heap_bytes = from->heap_bytes,
@@ -184,6 +214,9 @@ int guest_create(struct monitor *monitor, const struct manifest *manifest, struc
 		if (error < 0)
 			goto fail;
 	}
+	error = services_init(guest, manifest, why);
+	if (error < 0)
+		goto fail;
 	error = machine_build(guest, manifest, why);
 	if (error < 0)
 		goto fail;
