@@ -197,8 +197,14 @@ int change_begin(struct monitor *monitor, const struct change_request *request, 
 
 void change_abandon(struct monitor *monitor, const void *opaque)
 {
-	if (monitor->change && monitor->change->opaque == opaque)
-		change_release(monitor->change);
+	struct change *change = monitor->change;
+
+	if (!change || change->opaque != opaque)
+		return;
+	/* The server in force goes on and its answers point here. A candidate ends with the change. */
+	change->abandoned = true;
+	if (change->has_candidate)
+		change_release(change);
 }
 
 void change_drop(struct monitor *monitor)

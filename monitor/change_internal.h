@@ -25,6 +25,7 @@ enum change_stage {
 struct change {
 	struct monitor *monitor;
 	bool plan_only, force;
+	bool abandoned; /* nobody waits for it any more; released when no answer is under way */
 	enum stop_mode stop;
 	policy_sid author;
 	change_done_fn *done;

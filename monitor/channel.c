@@ -5,12 +5,8 @@
 
 #include "guest/abi/call.h"
 #include "guest/abi/record.h"
-#include "guest/abi/ring.h"
-#include "monitor/guest.h"
-#include "monitor/posture.h"
+#include "monitor/channel_memory.h"
 #include "vmm/check.h"
-
-#define OTHER(side) ((enum channel_side)(1 - (side)))
 
 const char *flow_state_name(enum flow_state state)
 {
@@ -33,102 +29,8 @@ struct subjects channel_subjects(const struct channel *channel)
 		.client = channel->client_sid,
 		.server = channel->end[SIDE_SERVER].domain->sid,
 		.service = channel->service->sid,
+		.relay = channel->on_behalf ? channel->end[SIDE_CLIENT].domain->sid : SID_NONE,
 	};
-}
-
-/* ---- memory follows from state ---- */
-
-/* The state bits of an end's record; see guest/abi/record.h. */
-static uint64_t word_bits(const struct channel *channel, enum channel_side side)
-{
-	const struct flow *out = &channel->flow[side];
-	const struct flow *in = &channel->flow[OTHER(side)];
-	enum end_fate peer = channel->end[OTHER(side)].fate;
-	uint64_t bits = RECORD_LIVE;
-
-	if (side == SIDE_SERVER)
-		bits |= RECORD_SERVER;
-	if (!channel->accepted && (flow_live(out) || flow_live(in)))
-		bits |= RECORD_CONNECTING;
-	if (out->state == FLOW_OPEN)
-		bits |= RECORD_OUT | RECORD_NOTIFY | (out->flowctl ? RECORD_OUT_FLOWCTL : 0);
-	if (in->state == FLOW_OPEN) {
-		bits |= RECORD_IN;
-		if (in->flowctl)
-			bits |= RECORD_IN_FLOWCTL | (peer == END_HELD ? RECORD_NOTIFY : 0);
-	}
-	if (out->state == FLOW_CUT)
-		bits |= RECORD_OUT_CUT;
-	if (in->state == FLOW_CUT)
-		bits |= RECORD_IN_CUT;
-	if (peer == END_CLOSED)
-		bits |= RECORD_PEER_CLOSED;
-	if (peer == END_DIED)
-		bits |= RECORD_PEER_DIED;
-	return bits;
-}
-
-/* Publishes what the end's domain may know: one atomic word. */
-static void publish(const struct channel *channel, enum channel_side side)
-{
-	const struct endpoint *end = &channel->end[side];
-	struct slot_record *record;
-	uint64_t bits = end->fate == END_HELD ? word_bits(channel, side) : RECORD_FREE;
-
-	if (!end->owns_slot)
-		return;
-	record = machine_record(end->domain->guest->machine, end->slot);
-	__atomic_store_n(&record->word, end->generation << RECORD_GENERATION_SHIFT | bits, __ATOMIC_SEQ_CST);
-}
-
-/* The words of a record that stand while it is not free. */
-static void describe(const struct channel *channel, enum channel_side side)
-{
-	const struct endpoint *end = &channel->end[side], *peer = &channel->end[OTHER(side)];
-	struct slot_record *record = machine_record(end->domain->guest->machine, end->slot);
-	bool near = end->domain->guest == peer->domain->guest;
-	policy_sid sid = side == SIDE_SERVER ? channel->client_sid : peer->domain->sid;
-	const char *context = sid_context(end->domain->guest->monitor->posture->sids, sid);
-
-	record->channel = channel->number;
-	record->opened_at_policy = channel->opened_at_policy;
-	record->peer_domain = near ? (uint16_t)peer->domain->index : RECORD_PEER_ELSEWHERE;
-	record->peer_vcpu = (uint16_t)peer->domain->vcpu;
-	memset(record->service, 0, sizeof(record->service));
-	memset(record->peer_context, 0, sizeof(record->peer_context));
-	memcpy(record->service, channel->service->name, strlen(channel->service->name));
-	memcpy(record->peer_context, context, strlen(context));
-}
-
-enum window_part channel_part(const struct channel *channel, enum channel_side side)
-{
-	const struct flow *out = &channel->flow[side], *in = &channel->flow[OTHER(side)];
-
-	if (channel->end[side].fate != END_HELD)
-		return WINDOW_NONE;
-	if (in->state == FLOW_OPEN)
-		return WINDOW_ALL;
-	if (out->state == FLOW_OPEN && out->flowctl)
-		return WINDOW_HEADER;
-	return WINDOW_NONE;
-}
-
-/* Makes the inbox slot of the end show what it has to. A window that cannot be changed is lost with its
- * guest. */
-static void follow(struct registry *registry, struct channel *channel, enum channel_side side)
-{
-	struct endpoint *end = &channel->end[side], *peer = &channel->end[OTHER(side)];
-	enum window_part part = channel_part(channel, side);
-
-	if (end->part == part)
-		return;
-	if (end->domain->guest->lost) /* its whole inbox window is closed */
-		end->part = WINDOW_NONE;
-	else if (window_set(end->domain->guest->machine, end->slot, peer->domain->guest->machine, peer->slot,
-	                    part) < 0)
-		guest_lose(registry, end->domain->guest, "the host refused a mapping");
-	else
-		end->part = part;
 }
 
 /* ---- lists ---- */
@@ -215,49 +117,120 @@ static void end_init(struct endpoint *end, struct domain *domain, int slot, enum
 	};
 }
 
-static bool take_slots(struct channel *channel, struct domain *client, struct domain *server)
+static bool is_open_for_connect(const struct service *service)
 {
-	int mine = domain_take_slot(client, channel, SIDE_CLIENT);
-	int theirs = mine < 0 ? -1 : domain_take_slot(server, channel, SIDE_SERVER);
+	return service->domain->life == LIFE_RUNNING && service->n_backlog < MAX_BACKLOG;
+}
 
-	if (theirs < 0) {
-		if (mine >= 0)
-			domain_give_slot(client, (uint32_t)mine);
+/* The server's end. false: it has none to give. */
+static bool take_server_end(struct channel *channel, const struct service *service)
+{
+	struct domain *server = service->domain;
+	int slot = is_open_for_connect(service) ? domain_take_slot(server, channel, SIDE_SERVER) : -1;
+
+	if (slot < 0)
 		return false;
-	}
-	end_init(&channel->end[SIDE_CLIENT], client, mine, END_HELD);
-	end_init(&channel->end[SIDE_SERVER], server, theirs, END_NEW);
+	end_init(&channel->end[SIDE_SERVER], server, slot, END_NEW);
 	return true;
 }
 
-int channel_create(struct registry *registry, struct domain *client, struct service *service,
-                   const struct verdict *verdict, uint64_t policy_number, struct channel **out)
+/* A channel that leads nowhere, for a client that must not hear why. */
+static void lead_nowhere(struct channel *channel, struct domain *server)
 {
-	struct channel *channel;
+	channel->accepted = true;
+	channel->end[SIDE_SERVER] =
+		(struct endpoint){.domain = server, .slot = server->first_slot, .fate = END_CLOSED};
+}
+
+static int why_no_server_end(const struct service *service)
+{
+	if (service->domain->life != LIFE_RUNNING)
+		return CALL_PEER_DIED;
+	return service->n_backlog >= MAX_BACKLOG ? CALL_BUSY : CALL_NO_SLOT;
+}
+
+static int take_ends(struct channel *channel, struct domain *client, struct service *service,
+                     const struct verdict *verdict)
+{
+	bool blind = !verdict->open[SIDE_SERVER] && !verdict->flowctl[SIDE_CLIENT];
+	int slot = domain_take_slot(client, channel, SIDE_CLIENT);
+
+	if (slot < 0)
+		return CALL_NO_SLOT;
+	end_init(&channel->end[SIDE_CLIENT], client, slot, END_HELD);
+	if (take_server_end(channel, service))
+		return CALL_OK;
+	if (blind) {
+		lead_nowhere(channel, service->domain);
+		return CALL_OK;
+	}
+	domain_give_slot(client, (uint32_t)slot);
+	return why_no_server_end(service);
+}
+
+static void adopt(struct channel *channel, struct channel *parent)
+{
+	channel->on_behalf = parent != NULL;
+	channel->parent = parent;
+	channel->client_sid = parent ? parent->client_sid : channel->end[SIDE_CLIENT].domain->sid;
+	if (parent)
+		parent->n_children++;
+}
+
+/* What was opened on this channel's behalf stays when it ends in order, with the identity that it has. */
+static void orphan_children(struct channel *parent)
+{
+	struct pending_connect *pending = &parent->end[SIDE_SERVER].domain->pending;
+
+	if (pending->active && pending->parent == parent)
+		pending->parent = NULL;
+	for (struct channel *channel = parent->next; channel && parent->n_children; channel = channel->next) {
+		if (channel->parent != parent)
+			continue;
+		channel->parent = NULL;
+		parent->n_children--;
+	}
+}
+
+static void leave_parent(struct channel *channel)
+{
+	if (channel->parent)
+		channel->parent->n_children--;
+	channel->parent = NULL;
+}
+
+int channel_create(struct registry *registry, struct domain *client, struct service *service,
+                   struct channel *parent, const struct verdict *verdict, uint64_t policy_number,
+                   struct channel **out)
+{
+	struct channel *channel = calloc(1, sizeof(*channel));
+	int result = channel ? take_ends(channel, client, service, verdict) : CALL_NO_SLOT;
 
 	CHECK(registry->held && !registry->gate_closed);
-	if (service->n_backlog >= MAX_BACKLOG)
-		return CALL_BUSY;
-	channel = calloc(1, sizeof(*channel));
-	if (!channel || !take_slots(channel, client, service->domain)) {
+	if (result != CALL_OK) {
 		free(channel);
-		return CALL_NO_SLOT;
+		return result;
 	}
 	channel->number = ++registry->last_channel;
 	channel->service = service;
-	channel->client_sid = client->sid;
 	channel->opened_at_policy = policy_number;
+	adopt(channel, parent);
 	for (unsigned side = 0; side < N_SIDES; side++) {
-		channel->flow[side].state = verdict->open[side] ? FLOW_PENDING : FLOW_DENIED;
+		enum flow_state allowed = channel->accepted ? FLOW_OPEN : FLOW_PENDING;
+
+		channel->flow[side].state = verdict->open[side] ? allowed : FLOW_DENIED;
 		channel->flow[side].flowctl = verdict->flowctl[side];
-		describe(channel, (enum channel_side)side);
 	}
 	list_add(registry, channel);
+	channel_describe(channel, SIDE_CLIENT);
+	channel_publish(channel, SIDE_CLIENT);
+	*out = channel;
+	if (channel->accepted)
+		return CALL_OK;
+	channel_describe(channel, SIDE_SERVER);
 	backlog_add(service, channel);
-	publish(channel, SIDE_CLIENT);
 	publish_backlog(service->domain);
 	domain_wake(registry, service->domain);
-	*out = channel;
 	return CALL_OK;
 }
 
@@ -286,10 +259,10 @@ struct channel *channel_accept(struct registry *registry, struct domain *server)
 	for (unsigned side = 0; side < N_SIDES; side++)
 		if (channel->flow[side].state == FLOW_PENDING)
 			channel->flow[side].state = FLOW_OPEN;
-	follow(registry, channel, SIDE_CLIENT);
-	follow(registry, channel, SIDE_SERVER);
-	publish(channel, SIDE_SERVER);
-	publish(channel, SIDE_CLIENT);
+	channel_follow(registry, channel, SIDE_CLIENT);
+	channel_follow(registry, channel, SIDE_SERVER);
+	channel_publish(channel, SIDE_SERVER);
+	channel_publish(channel, SIDE_CLIENT);
 	domain_wake(registry, channel->end[SIDE_CLIENT].domain);
 	return channel;
 }
@@ -311,6 +284,7 @@ struct channel *channel_at(struct domain *domain, uint64_t slot, enum channel_si
 /* Both ends are gone. A plan that is being made may still point here. */
 static void bury(struct registry *registry, struct channel *channel)
 {
+	leave_parent(channel);
 	list_remove(registry, channel);
 	channel->dead = true;
 	if (!registry->pinned) {
@@ -332,25 +306,27 @@ static void release_slot(struct channel *channel, enum channel_side side)
 	domain_give_slot(end->domain, end->slot);
 }
 
-static uint64_t clamp(uint64_t value, uint64_t most)
-{
-	return value < most ? value : most;
-}
-
 /* What the end sent in order and the peer has not taken stays readable until the peer closes. */
 static bool leaves_unread(const struct channel *channel, enum channel_side side, enum end_fate fate)
 {
-	struct outbox_counters own, peer;
-
 	if (fate != END_CLOSED || channel->flow[side].state != FLOW_OPEN ||
 	    channel->end[OTHER(side)].fate != END_HELD)
 		return false;
-	if (!channel->flow[side].flowctl)
-		return true;
-	own = window_outbox_counters(channel->end[side].domain->guest->machine, channel->end[side].slot);
-	peer = window_outbox_counters(channel->end[OTHER(side)].domain->guest->machine,
-	                              channel->end[OTHER(side)].slot);
-	return own.written != peer.read;
+	return !channel->flow[side].flowctl || channel_has_unread(channel, side);
+}
+
+/* The flows of a channel one of whose ends has gone. One whose writer must not hear of it stays open, to
+ * nowhere. */
+static void close_flows(struct channel *channel, enum channel_side side, bool stays)
+{
+	struct flow *out = &channel->flow[side], *in = &channel->flow[OTHER(side)];
+	bool blind = !channel_hears(channel, OTHER(side)) && channel->end[OTHER(side)].fate == END_HELD;
+
+	if (flow_live(out) && !stays)
+		out->state = FLOW_CLOSED;
+	if (!flow_live(in))
+		return;
+	in->state = blind ? FLOW_OPEN : FLOW_CLOSED;
 }
 
 void channel_end(struct registry *registry, struct channel *channel, enum channel_side side,
@@ -358,30 +334,28 @@ void channel_end(struct registry *registry, struct channel *channel, enum channe
 {
 	enum channel_side other = OTHER(side);
 	bool stays = leaves_unread(channel, side, fate);
+	bool hears = channel_hears(channel, other);
 
 	CHECK(registry->held && channel->end[side].fate != END_CLOSED && channel->end[side].fate != END_DIED);
 	if (!channel->accepted)
 		leave_backlog(channel);
-	for (unsigned s = 0; s < N_SIDES; s++)
-		if (channel->flow[s].state == FLOW_OPEN)
-			channel_count(channel, (enum channel_side)s);
+	channel_count(channel, SIDE_CLIENT);
+	channel_count(channel, SIDE_SERVER);
+	orphan_children(channel);
+	close_flows(channel, side, stays);
 	channel->end[side].fate = fate;
 	if (channel->end[other].fate == END_NEW)
 		channel->end[other].fate = END_CLOSED;
-	if (flow_live(&channel->flow[side]) && !stays)
-		channel->flow[side].state = FLOW_CLOSED;
-	if (flow_live(&channel->flow[other]))
-		channel->flow[other].state = FLOW_CLOSED;
-	publish(channel, side);
-	publish(channel, other);
-	follow(registry, channel, side);
-	follow(registry, channel, other);
+	channel_publish(channel, side);
+	channel_publish(channel, other);
+	channel_follow(registry, channel, side);
+	channel_follow(registry, channel, other);
 	release_slot(channel, side);
 	release_slot(channel, other);
-	if (channel->end[other].fate == END_HELD)
-		domain_wake(registry, channel->end[other].domain);
-	else
+	if (channel->end[other].fate != END_HELD)
 		bury(registry, channel);
+	else if (hears)
+		domain_wake(registry, channel->end[other].domain);
 }
 
 /* ---- the steps of a cut ---- */
@@ -392,64 +366,12 @@ void channel_publish_cut(struct registry *registry, struct channel *channel)
 	if (!channel->accepted && !flow_live(&channel->flow[SIDE_CLIENT]) &&
 	    !flow_live(&channel->flow[SIDE_SERVER])) {
 		leave_backlog(channel);
+		channel->cut_connect =
+			channel->flow[SIDE_SERVER].state == FLOW_CUT || channel->flow[SIDE_CLIENT].flowctl;
 		channel->end[SIDE_SERVER].fate = END_CLOSED;
-		publish(channel, SIDE_SERVER);
+		channel_publish(channel, SIDE_SERVER);
 		release_slot(channel, SIDE_SERVER);
 	}
-	publish(channel, SIDE_SERVER);
-	publish(channel, SIDE_CLIENT);
-}
-
-/* Whether an end waits in its ring: one word of its header, read once. */
-static uint32_t waits(const struct endpoint *end, bool for_room)
-{
-	const struct outbox_header *header;
-
-	if (!end->owns_slot || end->fate != END_HELD)
-		return 0;
-	header = window_outbox(end->domain->guest->machine, end->slot);
-	return __atomic_load_n(for_room ? &header->wants_room : &header->wants_message, __ATOMIC_RELAXED) !=
-	       0;
-}
-
-static void count(struct channel *channel, enum channel_side side, struct flow_loss *unread)
-{
-	const struct endpoint *from = &channel->end[side], *to = &channel->end[OTHER(side)];
-	struct flow *flow = &channel->flow[side];
-	struct outbox_counters own = {0}, peer = {0};
-	uint64_t most_bytes = RING_CELLS * (uint64_t)MAX_BULK_BYTES;
-
-	if (from->owns_slot)
-		own = window_outbox_counters(from->domain->guest->machine, from->slot);
-	if (to->owns_slot)
-		peer = window_outbox_counters(to->domain->guest->machine, to->slot);
-	flow->messages = own.written;
-	flow->bytes = own.written_bytes;
-	unread->messages = own.written > peer.read ? clamp(own.written - peer.read, RING_CELLS) : 0;
-	unread->bytes = unread->messages && own.written_bytes > peer.read_bytes
-	                        ? clamp(own.written_bytes - peer.read_bytes, most_bytes)
-	                        : 0;
-	flow->unread_bytes = unread->bytes;
-}
-
-void channel_count(struct channel *channel, enum channel_side side)
-{
-	struct flow_loss unread = {0};
-
-	if (channel->flow[side].state == FLOW_OPEN)
-		count(channel, side, &unread);
-}
-
-struct flow_loss channel_inspect(struct channel *channel, enum channel_side side)
-{
-	struct flow_loss loss = {0};
-
-	if (channel->end[SIDE_SERVER].fate == END_NEW || !channel->end[SIDE_SERVER].owns_slot) {
-		loss.calls = side == SIDE_CLIENT; /* the connect itself */
-		return loss;
-	}
-	count(channel, side, &loss);
-	channel->flow[side].unread_bytes = 0;
-	loss.calls = waits(&channel->end[side], true) + waits(&channel->end[OTHER(side)], false);
-	return loss;
+	channel_publish(channel, SIDE_SERVER);
+	channel_publish(channel, SIDE_CLIENT);
 }

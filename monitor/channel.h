@@ -64,11 +64,15 @@ struct channel {
 	struct endpoint end[N_SIDES];
 	struct flow flow[N_SIDES];
 	struct service *service;
-	policy_sid
-		client_sid; /* the client's identity in decisions: its own context, or whom it speaks for */
+	policy_sid client_sid;  /* effective identity of the client: its own context, or whom it speaks for */
+	bool on_behalf;         /* the client is a relay that speaks for ... */
+	struct channel *parent; /* ... the client of this channel; NULL also once that has ended in order */
+	uint32_t n_children;
 	uint64_t opened_at_policy;
+	bool will_live[N_SIDES]; /* scratch of a judgement of all channels, oldest first */
 	bool accepted;
-	bool dead; /* in the graveyard */
+	bool cut_connect; /* a change cut it while the client waited for accept */
+	bool dead;        /* in the graveyard */
 
 	struct channel *previous, *next; /* registry's list */
 	struct channel *backlog_next;
@@ -83,11 +87,16 @@ struct flow_loss {
 
 /*
  * A channel that was granted, not accepted yet: takes both slots, queues it at
- * the service, publishes the client's record. CALL_NO_SLOT, CALL_BUSY (backlog);
- * then nothing has changed (I7).
+ * the service, publishes the client's record. parent is the channel on whose behalf a
+ * relay connects, or NULL. CALL_NO_SLOT, CALL_BUSY (backlog), CALL_PEER_DIED (the
+ * server has ended); then nothing has changed (I7).
+ *
+ * A client that may hear nothing of its peer (only the flow out is allowed, without
+ * flowctl) is not told of these either: it gets a channel that leads nowhere.
  */
 int channel_create(struct registry *registry, struct domain *client, struct service *service,
-                   const struct verdict *verdict, uint64_t policy_number, struct channel **channel);
+                   struct channel *parent, const struct verdict *verdict, uint64_t policy_number,
+                   struct channel **channel);
 
 /* The oldest connect that waits at one of the server's services, opened; NULL: none. */
 struct channel *channel_accept(struct registry *registry, struct domain *server);

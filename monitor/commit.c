@@ -18,7 +18,8 @@ static void raise_number(struct registry *registry, struct monitor *monitor, str
 	posture->operator_sid = commit->operator_sid;
 	for (size_t i = 0; i < commit->n_known; i++)
 		sid_set_known(posture->sids, (policy_sid)i + 1, commit->known[i]);
-	decisions_cache(commit->decisions, posture->avc);
+	members_clear(posture->members);
+	decisions_cache(commit->decisions, posture->avc, posture->members);
 	for (uint32_t g = 0; g < registry->n_guests; g++) {
 		struct guest *guest = registry->guests[g];
 

@@ -18,7 +18,11 @@ struct decisions {
 	uint32_t *index; /* open addressing; entry + 1, 0: empty */
 	size_t n_index;  /* a power of two, at least twice n_entries */
 
+	struct members *members;
+
 	/* Of the batch that is under way. */
+	unsigned n_parts; /* without an answer: the decisions, the members */
+	int status;
 	size_t first_asked, n_asked;
 	uint64_t policy_number;
 	decisions_asked_fn *done;
@@ -27,7 +31,15 @@ struct decisions {
 
 struct decisions *decisions_create(void)
 {
-	return calloc(1, sizeof(struct decisions));
+	struct decisions *decisions = calloc(1, sizeof(*decisions));
+
+	if (!decisions)
+		return NULL;
+	decisions->members = members_create();
+	if (decisions->members)
+		return decisions;
+	free(decisions);
+	return NULL;
 }
 
 void decisions_destroy(struct decisions *decisions)
@@ -36,6 +48,7 @@ void decisions_destroy(struct decisions *decisions)
 		return;
 	free(decisions->entries);
 	free(decisions->index);
+	members_destroy(decisions->members);
 	free(decisions);
 }
 
@@ -98,18 +111,48 @@ int decisions_add_channel(struct decisions *decisions, const struct subjects *su
 		if (decisions_add(decisions,
 		                  (struct avc_key){needs[i].source, needs[i].target, CLASS_CHANNEL}) < 0)
 			return -ENOMEM;
-	return 0;
+	return members_add(decisions->members, subjects->client, subjects->service);
+}
+
+int decisions_add_member(struct decisions *decisions, policy_sid client, policy_sid service)
+{
+	return members_add(decisions->members, client, service);
 }
 
 size_t decisions_count(const struct decisions *decisions)
 {
-	return decisions->n_entries;
+	return decisions->n_entries + members_count(decisions->members);
 }
 
 /* Answers come in the order of entries, so what is unanswered is the tail. */
 size_t decisions_unanswered(const struct decisions *decisions)
 {
-	return decisions->n_entries - decisions->first_asked;
+	return decisions->n_entries - decisions->first_asked + members_unanswered(decisions->members);
+}
+
+/* The batch is over when both its parts have answered; a bad status of either is its status. */
+static void part_answered(struct decisions *decisions, int status)
+{
+	if (status < 0 && decisions->status == 0)
+		decisions->status = status;
+	if (--decisions->n_parts == 0)
+		decisions->done(decisions->opaque, decisions->status, decisions);
+}
+
+static void members_answered(void *opaque, int status)
+{
+	part_answered(opaque, status);
+}
+
+static struct decision from_answer(const struct server_decision *answer, uint64_t policy_number)
+{
+	return (struct decision){
+		.allowed = answer->known ? answer->allowed : 0,
+		.auditallow = answer->auditallow,
+		.auditdeny = answer->known ? answer->auditdeny : UINT32_MAX,
+		.permissive = answer->known && answer->permissive,
+		.policy_number = policy_number,
+	};
 }
 
 static void answered(void *opaque, int status, const struct server_decision *answers, size_t n_answers)
@@ -121,35 +164,24 @@ static void answered(void *opaque, int status, const struct server_decision *ans
 		for (size_t i = 0; i < n_answers; i++) {
 			struct entry *entry = &decisions->entries[decisions->first_asked + i];
 
-			entry->decision = (struct decision){
-				.allowed = answers[i].known ? answers[i].allowed : 0,
-				.auditallow = answers[i].auditallow,
-				.auditdeny = answers[i].known ? answers[i].auditdeny : UINT32_MAX,
-				.permissive = answers[i].known && answers[i].permissive,
-				.policy_number = decisions->policy_number,
-			};
+			entry->decision = from_answer(&answers[i], decisions->policy_number);
 			entry->answered = true;
 		}
 		decisions->first_asked += n_answers;
 	}
 	decisions->n_asked = 0;
-	decisions->done(decisions->opaque, status, decisions);
+	part_answered(decisions, status);
 }
 
 /* SIDs number the contexts of the wire: SID s is context s - 1. */
-int decisions_ask(struct decisions *decisions, struct server *server, const struct sid_table *sids,
-                  uint64_t policy_number, uint64_t deadline_ns, decisions_asked_fn *done, void *opaque)
+static int ask_batch(struct decisions *decisions, struct server *server, const struct sid_table *sids,
+                     uint64_t deadline_ns)
 {
-	size_t n = decisions_unanswered(decisions), n_contexts = sid_count(sids);
-	struct server_question *questions;
-	const char **contexts;
+	size_t n = decisions->n_entries - decisions->first_asked, n_contexts = sid_count(sids);
+	struct server_question *questions = calloc(n, sizeof(*questions));
+	const char **contexts = calloc(n_contexts ? n_contexts : 1, sizeof(*contexts));
 	int error = -ENOMEM;
 
-	CHECK(decisions->n_asked == 0);
-	if (!server)
-		return -ECONNRESET;
-	questions = calloc(n ? n : 1, sizeof(*questions));
-	contexts = calloc(n_contexts ? n_contexts : 1, sizeof(*contexts));
 	if (!questions || !contexts)
 		goto out;
 	for (size_t i = 0; i < n_contexts; i++)
@@ -161,15 +193,40 @@ int decisions_ask(struct decisions *decisions, struct server *server, const stru
 		questions[i] = (struct server_question){key.source - 1, key.target - 1, key.tclass};
 	}
 	decisions->n_asked = n;
-	decisions->policy_number = policy_number;
-	decisions->done = done;
-	decisions->opaque = opaque;
 	error = server_decide(server, contexts, n_contexts, questions, n, deadline_ns, answered, decisions);
 	if (error < 0)
 		decisions->n_asked = 0;
 out:
 	free(questions);
 	free(contexts);
+	return error;
+}
+
+int decisions_ask(struct decisions *decisions, struct server *server, const struct sid_table *sids,
+                  uint64_t policy_number, uint64_t deadline_ns, decisions_asked_fn *done, void *opaque)
+{
+	int error = 0;
+
+	CHECK(decisions->n_parts == 0);
+	if (!server)
+		return -ECONNRESET;
+	decisions->policy_number = policy_number;
+	decisions->status = 0;
+	decisions->done = done;
+	decisions->opaque = opaque;
+	if (decisions->n_entries > decisions->first_asked)
+		error = ask_batch(decisions, server, sids, deadline_ns);
+	if (error < 0)
+		return error;
+	decisions->n_parts = decisions->n_asked > 0;
+	if (members_unanswered(decisions->members) == 0)
+		return 0;
+	error = members_ask(decisions->members, server, sids, deadline_ns, members_answered, decisions);
+	if (error < 0 && decisions->n_parts > 0) {
+		decisions->status = error; /* told when the first part has answered */
+		return 0;
+	}
+	decisions->n_parts += error == 0;
 	return error;
 }
 
@@ -184,6 +241,12 @@ bool decisions_find(void *opaque, struct avc_key key, struct decision *out)
 	return true;
 }
 
+const struct member *decisions_member(const struct decisions *decisions, policy_sid client,
+                                      policy_sid service)
+{
+	return members_find(decisions->members, client, service);
+}
+
 void decisions_mask(struct decisions *decisions, const struct overlay *overlay, const struct sid_table *sids)
 {
 	for (size_t i = 0; i < decisions->n_entries && overlay->n_rules; i++) {
@@ -194,9 +257,10 @@ void decisions_mask(struct decisions *decisions, const struct overlay *overlay, 
 	}
 }
 
-void decisions_cache(const struct decisions *decisions, struct avc *avc)
+void decisions_cache(const struct decisions *decisions, struct avc *avc, struct members *members)
 {
 	for (size_t i = 0; i < decisions->n_entries; i++)
 		if (decisions->entries[i].answered)
 			avc_insert(avc, decisions->entries[i].key, &decisions->entries[i].decision);
+	members_merge(members, decisions->members);
 }

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "monitor/members.h"
 #include "monitor/needs.h"
 #include "policy/avc.h"
 #include "policy/overlay.h"
@@ -28,8 +29,11 @@ void decisions_destroy(struct decisions *decisions);
 /* Adds a question if it is new. 0, -ENOMEM. */
 int decisions_add(struct decisions *decisions, struct avc_key key);
 
-/* Adds what judging a channel needs. 0, -ENOMEM. */
+/* Adds what judging a channel needs, its member decision among it. 0, -ENOMEM. */
 int decisions_add_channel(struct decisions *decisions, const struct subjects *subjects);
+
+/* Adds the member decision alone: which instance a client gets. 0, -ENOMEM. */
+int decisions_add_member(struct decisions *decisions, policy_sid client, policy_sid service);
 
 size_t decisions_count(const struct decisions *decisions);
 
@@ -51,7 +55,11 @@ bool decisions_find(void *decisions, struct avc_key key, struct decision *out);
 /* Takes from the answers what the overlay takes back. Idempotent. */
 void decisions_mask(struct decisions *decisions, const struct overlay *overlay, const struct sid_table *sids);
 
+/* The member decision for a client and a service's context; NULL: no answer. */
+const struct member *decisions_member(const struct decisions *decisions, policy_sid client,
+                                      policy_sid service);
+
 /* Inserts every answer into the AVC; those of an old number are refused there. */
-void decisions_cache(const struct decisions *decisions, struct avc *avc);
+void decisions_cache(const struct decisions *decisions, struct avc *avc, struct members *members);
 
 #endif

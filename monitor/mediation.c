@@ -8,6 +8,7 @@
 #include "monitor/channel.h"
 #include "monitor/decisions.h"
 #include "monitor/guest.h"
+#include "monitor/instance.h"
 #include "monitor/loop.h"
 #include "monitor/needs.h"
 #include "monitor/posture.h"
@@ -81,43 +82,83 @@ static void deny(struct registry *registry, struct domain *client)
 	conclude(registry, client, CALL_DENIED, 0);
 }
 
-static void grant(struct registry *registry, struct domain *client, const struct verdict *verdict)
+static void grant(struct registry *registry, struct domain *client, struct service *service,
+                  const struct verdict *verdict)
 {
 	uint64_t policy_number = client->guest->monitor->posture->policy_number;
-	struct service *service = client->pending.service;
-	struct channel *channel;
-	int result = CALL_PEER_DIED;
+	struct channel *channel = NULL;
+	int result = channel_create(registry, client, service, client->pending.parent, verdict, policy_number,
+	                            &channel);
 
-	if (service->domain->quarantined)
-		result = CALL_DENIED;
-	else if (service->domain->life == LIFE_RUNNING)
-		result = channel_create(registry, client, service, verdict, policy_number, &channel);
 	if (result == CALL_OK)
 		registry->counters.connects++;
 	if (verdict->n_missing)
-		audit_missing(client, verdict, result == CALL_OK ? channel->number : 0);
-	conclude(registry, client, result, result == CALL_OK ? channel->end[SIDE_CLIENT].slot : 0);
+		audit_missing(client, verdict, channel ? channel->number : 0);
+	conclude(registry, client, result, channel ? channel->end[SIDE_CLIENT].slot : 0);
 }
 
-static struct subjects pending_subjects(const struct domain *client)
+/* Whose identity the connect has: its own, or that of the client on whose behalf it is made. */
+static policy_sid pending_client(const struct domain *client)
 {
-	return (struct subjects){client->sid, client->pending.service->domain->sid,
-	                         client->pending.service->sid};
+	return client->pending.parent ? client->pending.parent->client_sid : client->sid;
 }
 
-/* Concludes the pending connect from the AVC; false if a decision is not there. */
+static struct subjects pending_subjects(const struct domain *client, const struct service *service)
+{
+	return (struct subjects){
+		.client = pending_client(client),
+		.server = service->domain->sid,
+		.service = service->sid,
+		.relay = client->pending.on_behalf ? client->sid : SID_NONE,
+	};
+}
+
+/* What was granted to the client it speaks for bounds what it gets. */
+static void bound_by_parent(const struct pending_connect *pending, struct verdict *verdict)
+{
+	for (unsigned flow = 0; pending->on_behalf && flow < N_SIDES; flow++)
+		verdict->open[flow] = verdict->open[flow] && flow_live(&pending->parent->flow[flow]);
+}
+
+/* The instance, if the cache says which; *decided is false if it does not. */
+static struct service *pending_instance(struct registry *registry, struct domain *client, bool *decided)
+{
+	struct posture *posture = client->guest->monitor->posture;
+	const struct service *any = client->pending.service;
+	const struct member *member = members_find(posture->members, pending_client(client), any->sid);
+
+	*decided = member != NULL;
+	return member ? instance_choose(registry, posture->sids, client->guest, any->name, member) : NULL;
+}
+
+/* Concludes the pending connect from what is cached; false if a decision is not there. */
 static bool try_connect(struct registry *registry, struct domain *client)
 {
 	struct posture *posture = client->guest->monitor->posture;
-	struct subjects subjects = pending_subjects(client);
+	struct service *service;
+	struct subjects subjects;
 	struct verdict verdict;
+	bool decided;
 
 	if (registry->gate_closed)
 		return false;
+	if (client->pending.on_behalf && !client->pending.parent) {
+		conclude(registry, client, CALL_NOT_OPEN, 0);
+		return true;
+	}
+	service = pending_instance(registry, client, &decided);
+	if (!decided)
+		return false;
+	if (!service) {
+		conclude(registry, client, CALL_NO_SERVICE, 0);
+		return true;
+	}
+	subjects = pending_subjects(client, service);
 	if (!needs_judge(&subjects, posture->enforcing, lookup_cached, posture, &verdict))
 		return false;
-	if (verdict.open[SIDE_CLIENT] || verdict.open[SIDE_SERVER]) {
-		grant(registry, client, &verdict);
+	bound_by_parent(&client->pending, &verdict);
+	if (!service->domain->quarantined && (verdict.open[SIDE_CLIENT] || verdict.open[SIDE_SERVER])) {
+		grant(registry, client, service, &verdict);
 	} else {
 		audit_missing(client, &verdict, 0);
 		deny(registry, client);
@@ -127,23 +168,39 @@ static bool try_connect(struct registry *registry, struct domain *client)
 
 /* ---- requests: vCPU threads ---- */
 
+/* The accepted channel on whose behalf a connect is asked; false: it is not this domain's, or not accepted by
+ * it. */
+static bool find_parent(struct domain *client, uint64_t guest_slot, struct channel **parent)
+{
+	enum channel_side side;
+
+	*parent = NULL;
+	if (guest_slot == UINT64_MAX)
+		return true;
+	*parent = channel_at(client, guest_slot, &side);
+	return *parent && side == SIDE_SERVER;
+}
+
 static int64_t do_connect(struct registry *registry, struct domain *client,
                           const struct guest_request *request)
 {
 	struct service *service = registry_find_service(registry, client->guest, request->text);
+	struct channel *parent;
 
-	if (request->argument[1] != UINT64_MAX)
-		return CALL_NO_CALL;
 	if (client->pending.active)
 		return CALL_BUSY;
 	if (client->quarantined)
 		return CALL_QUARANTINED;
 	if (!service)
 		return CALL_NO_SERVICE;
+	if (!find_parent(client, request->argument[1], &parent))
+		return CALL_NOT_OPEN;
 	client->pending = (struct pending_connect){
 		.active = true,
 		.ticket = ++client->last_ticket,
 		.service = service,
+		.on_behalf = parent != NULL,
+		.parent = parent,
 		.deadline_ns = loop_now() + client->guest->monitor->deadline_ns,
 	};
 	if (!try_connect(registry, client))
@@ -224,13 +281,23 @@ static void for_each_pending(struct registry *registry, pending_fn *fn, void *op
 				fn(registry, &registry->guests[g]->domains[d], opaque);
 }
 
+/* What has to be asked next: which instance, then what the channel to it needs. */
+static int add_questions(struct registry *registry, struct domain *client, struct decisions *questions)
+{
+	bool decided;
+	struct service *service = pending_instance(registry, client, &decided);
+	struct subjects subjects;
+
+	if (!service)
+		return decisions_add_member(questions, pending_client(client), client->pending.service->sid);
+	subjects = pending_subjects(client, service);
+	return decisions_add_channel(questions, &subjects);
+}
+
 /* Concludes it, denies it when it is late, or notes what has to be asked. */
 static void advance(struct registry *registry, struct domain *client, void *opaque)
 {
-	struct decisions *questions = opaque;
-	struct subjects subjects = pending_subjects(client);
-
-	if (try_connect(registry, client) || client->pending.asked)
+	if (try_connect(registry, client))
 		return;
 	if (loop_now() >= client->pending.deadline_ns) {
 		audit_notice(
@@ -240,7 +307,7 @@ static void advance(struct registry *registry, struct domain *client, void *opaq
 		deny(registry, client);
 		return;
 	}
-	if (!registry->gate_closed && decisions_add_channel(questions, &subjects) == 0)
+	if (!client->pending.asked && !registry->gate_closed && add_questions(registry, client, opaque) == 0)
 		client->pending.asked = true;
 }
 
@@ -267,7 +334,7 @@ static void answered(void *opaque, int status, struct decisions *questions)
 
 	if (status == 0) {
 		decisions_mask(questions, &monitor->posture->overlay, monitor->posture->sids);
-		decisions_cache(questions, monitor->posture->avc);
+		decisions_cache(questions, monitor->posture->avc, monitor->posture->members);
 	}
 	for_each_pending(registry, forget, NULL);
 	registry_unlock(registry);

@@ -217,7 +217,8 @@ void monitor_destroy(struct monitor *monitor)
 	if (!monitor)
 		return;
 	if (monitor->change)
-		change_drop(monitor);
+		posture_silence(monitor);
+	change_drop(monitor);
 	while (monitor->registry && monitor->registry->n_guests) {
 		struct guest *guest = monitor->registry->guests[0];
 

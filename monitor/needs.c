@@ -19,6 +19,8 @@ size_t needs_list(const struct subjects *s, struct need needs[static MAX_NEEDS])
 		needs[n++] = (struct need){to, from, CHANNEL_RECV, bit, 0, false};
 		needs[n++] = (struct need){to, from, CHANNEL_FLOWCTL, 0, bit, false};
 	}
+	if (s->relay != SID_NONE)
+		needs[n++] = (struct need){s->relay, s->client, CHANNEL_SPECIFY_CLIENT, BOTH, 0, false};
 	return n;
 }
 

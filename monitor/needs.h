@@ -8,6 +8,7 @@
  *	send		A -> B				this flow
  *	recv		B -> A				this flow
  *	flowctl		B -> A				back-pressure of this flow
+ *	specify_client	relay -> client			both flows, if a relay speaks for the client
  *
  * all of class channel. Pure: it asks a lookup that the caller gives, so the
  * AVC, a candidate's answers, and a model are judged by the same code.
@@ -24,9 +25,10 @@
 
 /* Whose contexts decide about a channel. */
 struct subjects {
-	policy_sid client; /* effective identity */
+	policy_sid client; /* effective identity: its own context, or whom it speaks for */
 	policy_sid server;
 	policy_sid service;
+	policy_sid relay; /* who speaks for the client; SID_NONE: the client itself */
 };
 
 /* One permission that flows rest on. Flow 0 goes from client to server. */
@@ -39,7 +41,7 @@ struct need {
 	bool masked;         /* missing, but permissive mode grants it */
 };
 
-#define MAX_NEEDS 8u
+#define MAX_NEEDS 9u
 
 /* What the decisions say of a channel. */
 struct verdict {

@@ -62,7 +62,7 @@ static bool is_allowed(const struct channel *channel, const struct verdict *verd
 static struct plan_flow cut_flow(struct channel *channel, const struct judgement *judgement, unsigned side)
 {
 	struct plan_flow cut = {
-		.channel = channel, .side = (enum channel_side)side, .cause = judgement->cause};
+		.channel = channel, .side = (enum channel_side)side, .cause = judgement->cause[side]};
 
 	if (cut.cause == CAUSE_DECISION)
 		cut.missing = *verdict_missing(&judgement->verdict, side);

@@ -112,7 +112,8 @@ int posture_create(struct monitor *monitor, char **why)
 	posture->policy.image_fd = -1;
 	posture->avc = avc_create(AVC_ENTRIES);
 	posture->sids = sid_table_create();
-	if (!posture->avc || !posture->sids)
+	posture->members = members_create();
+	if (!posture->avc || !posture->sids || !posture->members)
 		return -ENOMEM;
 	error = load_and_wait(monitor, &load, why);
 	if (error < 0)
@@ -126,19 +127,33 @@ int posture_create(struct monitor *monitor, char **why)
 	return sid_intern(posture->sids, posture->policy.operator_context, &posture->operator_sid);
 }
 
+void posture_silence(struct monitor *monitor)
+{
+	struct posture *posture = monitor->posture;
+	struct server *server;
+
+	if (!posture)
+		return;
+	watch_end(&posture->watch);
+	server = posture->policy.server;
+	posture->policy.server = NULL;
+	server_close(server);
+	if (monitor->loop)
+		loop_disarm(monitor->loop, &posture->timer);
+}
+
 void posture_destroy(struct monitor *monitor)
 {
 	struct posture *posture = monitor->posture;
 
 	if (!posture)
 		return;
-	watch_end(&posture->watch);
-	if (monitor->loop)
-		loop_disarm(monitor->loop, &posture->timer);
+	posture_silence(monitor);
 	policy_release(&posture->policy);
 	settings_clear(&posture->settings);
 	free(posture->replacement.why);
 	avc_destroy(posture->avc);
+	members_destroy(posture->members);
 	sid_table_destroy(posture->sids);
 	free(posture);
 	monitor->posture = NULL;

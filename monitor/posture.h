@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "monitor/members.h"
 #include "monitor/monitor.h"
 #include "monitor/settings.h"
 #include "monitor/watch.h"
@@ -42,6 +43,7 @@ struct posture {
 	/* Registry lock. */
 	struct avc *avc;
 	struct sid_table *sids;
+	struct members *members; /* which instance a client gets; cleared with the AVC */
 	struct overlay overlay;
 	bool enforcing;
 	uint64_t policy_number;
@@ -71,6 +73,8 @@ void policy_release(struct policy_instance *policy);
  * enforcing. Waits for the server. *why gets malloc'ed lines on failure.
  */
 int posture_create(struct monitor *monitor, char **why);
+/* Ends the server in force: every question to it has its answer then. Before what asked is taken down. */
+void posture_silence(struct monitor *monitor);
 void posture_destroy(struct monitor *monitor);
 
 /* Interns every context of the manifest and marks those that the policy knows. Waits for the server. */

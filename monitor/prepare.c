@@ -318,6 +318,10 @@ void prepare_step(struct change *change)
 		if (!change->answered)
 			break;
 		change->answered = false;
+		if (change->abandoned) {
+			change_release(change);
+			return;
+		}
 		if (change->status < 0) {
 			fail_stage(change, change->status);
 			return;

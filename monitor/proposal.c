@@ -1,6 +1,8 @@
 #include "monitor/proposal.h"
 
 #include "guest/abi/record.h"
+#include "monitor/instance.h"
+#include "monitor/posture.h"
 #include "vmm/check.h"
 
 const char *change_kind_name(enum change_kind kind)
@@ -20,14 +22,25 @@ static bool relabels(const struct proposal *proposal, const struct domain *domai
 	return proposal->kind == CHANGE_RELABEL && proposal->domain == domain;
 }
 
+/* The channel whose client is meant in the end: itself, or up the chain of those it speaks for. */
+static const struct channel *origin(const struct channel *channel)
+{
+	while (channel->parent)
+		channel = channel->parent;
+	return channel;
+}
+
 struct subjects proposal_subjects(const struct proposal *proposal, const struct channel *channel)
 {
 	struct subjects subjects = channel_subjects(channel);
 	const struct domain *client = channel->end[SIDE_CLIENT].domain,
 			    *server = channel->end[SIDE_SERVER].domain;
+	const struct channel *first = origin(channel);
 
-	if (relabels(proposal, client))
+	if (!first->on_behalf && relabels(proposal, first->end[SIDE_CLIENT].domain))
 		subjects.client = proposal->sid;
+	if (channel->on_behalf && relabels(proposal, client))
+		subjects.relay = proposal->sid;
 	if (relabels(proposal, server)) {
 		subjects.server = proposal->sid;
 		if (channel->service->follows_domain)
@@ -45,27 +58,53 @@ static bool is_quarantined(const struct proposal *proposal, const struct domain 
 	return domain->quarantined;
 }
 
-static void close_verdict(struct verdict *verdict)
+static void lose(struct judgement *judgement, unsigned flow, enum cut_cause cause)
 {
-	for (unsigned flow = 0; flow < N_SIDES; flow++)
-		verdict->open[flow] = verdict->flowctl[flow] = false;
+	if (!judgement->verdict.open[flow])
+		return;
+	judgement->verdict.open[flow] = judgement->verdict.flowctl[flow] = false;
+	judgement->cause[flow] = cause;
 }
 
-bool proposal_judge(const struct proposal *proposal, struct decisions *decisions,
-                    const struct channel *channel, struct judgement *judgement)
+/* What takes a flow away although policy grants it. */
+static void lose_flow(const struct proposal *proposal, const struct channel *channel,
+                      struct judgement *judgement, unsigned flow)
+{
+	if (proposal->kind == CHANGE_CUT && proposal->channel == channel->number)
+		lose(judgement, flow, CAUSE_OPERATOR);
+	if (is_quarantined(proposal, channel->end[SIDE_CLIENT].domain) ||
+	    is_quarantined(proposal, channel->end[SIDE_SERVER].domain))
+		lose(judgement, flow, CAUSE_QUARANTINE);
+	if (channel->parent && !channel->parent->will_live[flow])
+		lose(judgement, flow, CAUSE_PARENT);
+}
+
+static bool is_instance(const struct channel *channel, policy_sid server, const struct member *member)
+{
+	const struct posture *posture = channel->end[SIDE_CLIENT].domain->guest->monitor->posture;
+
+	return instance_matches(posture->sids, channel->service, server, member);
+}
+
+bool proposal_judge(const struct proposal *proposal, struct decisions *decisions, struct channel *channel,
+                    struct judgement *judgement)
 {
 	struct subjects subjects = proposal_subjects(proposal, channel);
+	const struct verdict *verdict = &judgement->verdict;
+	const struct member *member = decisions_member(decisions, subjects.client, subjects.service);
 
-	judgement->cause = CAUSE_DECISION;
-	if (!needs_judge(&subjects, proposal->enforcing, decisions_find, decisions, &judgement->verdict))
+	*judgement = (struct judgement){0};
+	if (!member ||
+	    !needs_judge(&subjects, proposal->enforcing, decisions_find, decisions, &judgement->verdict))
 		return false;
-	if (proposal->kind == CHANGE_CUT && proposal->channel == channel->number) {
-		judgement->cause = CAUSE_OPERATOR;
-		close_verdict(&judgement->verdict);
-	} else if (is_quarantined(proposal, channel->end[SIDE_CLIENT].domain) ||
-	           is_quarantined(proposal, channel->end[SIDE_SERVER].domain)) {
-		judgement->cause = CAUSE_QUARANTINE;
-		close_verdict(&judgement->verdict);
+	for (unsigned flow = 0; flow < N_SIDES; flow++) {
+		const struct flow *now = &channel->flow[flow];
+
+		if (proposal->enforcing && !is_instance(channel, subjects.server, member))
+			lose(judgement, flow, CAUSE_MEMBER);
+		lose_flow(proposal, channel, judgement, flow);
+		channel->will_live[flow] =
+			flow_live(now) && verdict->open[flow] && (!now->flowctl || verdict->flowctl[flow]);
 	}
 	return true;
 }
@@ -77,7 +116,9 @@ static void relabel(struct registry *registry, struct domain *domain, policy_sid
 		if (domain->services[s].follows_domain)
 			domain->services[s].sid = sid;
 	for (struct channel *channel = registry->first; channel; channel = channel->next)
-		if (channel->end[SIDE_CLIENT].domain == domain)
+		if (channel->parent)
+			channel->client_sid = channel->parent->client_sid;
+		else if (!channel->on_behalf && channel->end[SIDE_CLIENT].domain == domain)
 			channel->client_sid = sid;
 }
 

@@ -45,19 +45,26 @@ enum cut_cause {
 	CAUSE_DECISION, /* a need is missing: policy, overlay, mode, or context */
 	CAUSE_QUARANTINE,
 	CAUSE_OPERATOR, /* channel cut */
+	CAUSE_PARENT,   /* the channel on whose behalf it was opened loses it */
+	CAUSE_MEMBER,   /* the member decision names another instance */
 };
 
 struct judgement {
 	struct verdict verdict;
-	enum cut_cause cause; /* of what verdict_missing gives; for the last two nothing is missing */
+	enum cut_cause
+		cause[2]; /* of flow i, if it is not open; something is missing for CAUSE_DECISION only */
 };
 
 /* Who decides about the channel if the change is made. */
 struct subjects proposal_subjects(const struct proposal *proposal, const struct channel *channel);
 
-/* Judges a channel; decisions are answered and masked by the overlay. False: one is not there. */
-bool proposal_judge(const struct proposal *proposal, struct decisions *decisions,
-                    const struct channel *channel, struct judgement *judgement);
+/*
+ * Judges a channel, and notes in it which flows will live; all channels in their order, since what
+ * was opened on behalf of another follows that. The decisions are answered and masked by the overlay.
+ * False: one is not there.
+ */
+bool proposal_judge(const struct proposal *proposal, struct decisions *decisions, struct channel *channel,
+                    struct judgement *judgement);
 
 /* Commit: the domain's state and identity become what is proposed. */
 void proposal_enact(struct registry *registry, const struct proposal *proposal);

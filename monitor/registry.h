@@ -29,7 +29,8 @@ struct service {
 	const char *name;
 	struct domain *domain;
 	policy_sid sid;
-	bool follows_domain; /* its context is its domain's, also after a relabel */
+	bool follows_domain;  /* its context is its domain's, also after a relabel */
+	uint32_t n_instances; /* domains of the guest that offer this name */
 	struct channel *backlog_first, *backlog_last;
 	uint32_t n_backlog;
 };
@@ -52,7 +53,9 @@ struct pending_connect {
 	bool active;
 	bool asked; /* the loop has put its questions */
 	uint64_t ticket;
-	struct service *service;
+	struct service *service; /* any instance of the name: all share its context */
+	bool on_behalf;          /* of the client of ... */
+	struct channel *parent;  /* ... this channel; NULL: it has ended meanwhile */
 	uint64_t deadline_ns;
 };
 
@@ -132,7 +135,7 @@ void registry_unlock(struct registry *registry);
 /* Wakes the loop. Any thread; never blocks. */
 void registry_kick(struct registry *registry);
 
-/* The service of that name that domains of this guest can reach; NULL: none. */
+/* An instance of the service of that name that domains of this guest can reach; NULL: none. */
 struct service *registry_find_service(struct registry *registry, const struct guest *guest, const char *name);
 
 /* The gate (design: 7): while it is closed no connect is decided. */

@@ -17,10 +17,13 @@ static json_t *flow_json(const struct plan_flow *flow)
 static json_t *cut_json(const struct plan_flow *cut, const struct reasons *reasons)
 {
 	json_t *json = flow_json(cut);
-	const char *permission = class_permission_name(CLASS_CHANNEL, cut->missing.permission);
+	bool decision = cut->cause == CAUSE_DECISION;
+	const char *permission =
+		decision ? class_permission_name(CLASS_CHANNEL, cut->missing.permission) : NULL;
+	json_t *permissions = permission ? json_pack("[s]", permission) : json_array();
 
 	if (json)
-		json_object_update_new(json, json_pack("{s:[s] s:s s:I s:I s:i}", "permissions", permission,
+		json_object_update_new(json, json_pack("{s:o s:s s:I s:I s:i}", "permissions", permissions,
 		                                       "reason", reasons_text(reasons, cut->reason),
 		                                       "discarded_messages", (json_int_t)cut->loss.messages,
 		                                       "discarded_bytes", (json_int_t)cut->loss.bytes,

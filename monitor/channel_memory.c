@@ -1,0 +1,185 @@
+#include "monitor/channel_memory.h"
+
+#include <string.h>
+
+#include "guest/abi/record.h"
+#include "guest/abi/ring.h"
+#include "monitor/guest.h"
+#include "monitor/posture.h"
+
+bool channel_hears(const struct channel *channel, enum channel_side side)
+{
+	const struct flow *out = &channel->flow[side], *in = &channel->flow[OTHER(side)];
+
+	return flow_live(in) || in->state == FLOW_CLOSED ||
+	       (out->flowctl && out->state != FLOW_DENIED && out->state != FLOW_CUT);
+}
+
+/* What the record says of flows that were cut. */
+static uint64_t cut_bits(const struct channel *channel, enum channel_side side)
+{
+	return (channel->flow[side].state == FLOW_CUT ? RECORD_OUT_CUT : 0) |
+	       (channel->flow[OTHER(side)].state == FLOW_CUT ? RECORD_IN_CUT : 0);
+}
+
+/* What it says of the peer and of flows that are open. */
+static uint64_t open_bits(const struct channel *channel, enum channel_side side)
+{
+	const struct flow *out = &channel->flow[side], *in = &channel->flow[OTHER(side)];
+	enum end_fate peer = channel->end[OTHER(side)].fate;
+	uint64_t bits = 0;
+
+	if (!channel->accepted && (flow_live(out) || flow_live(in)))
+		bits |= RECORD_CONNECTING;
+	if (out->state == FLOW_OPEN)
+		bits |= RECORD_OUT | RECORD_NOTIFY | (out->flowctl ? RECORD_OUT_FLOWCTL : 0);
+	if (in->state == FLOW_OPEN)
+		bits |= RECORD_IN | (in->flowctl ? RECORD_IN_FLOWCTL : 0);
+	if (in->state == FLOW_OPEN && in->flowctl && peer == END_HELD)
+		bits |= RECORD_NOTIFY;
+	if (peer == END_CLOSED)
+		bits |= RECORD_PEER_CLOSED;
+	if (peer == END_DIED)
+		bits |= RECORD_PEER_DIED;
+	return bits;
+}
+
+/* The state bits of an end's record; see guest/abi/record.h. */
+static uint64_t word_bits(const struct channel *channel, enum channel_side side)
+{
+	uint64_t bits = RECORD_LIVE | (side == SIDE_SERVER ? RECORD_SERVER : 0) | cut_bits(channel, side);
+
+	if (channel_hears(channel, side))
+		return bits | open_bits(channel, side);
+	return bits | (flow_live(&channel->flow[side]) ? RECORD_OUT | RECORD_NOTIFY : 0);
+}
+
+void channel_publish(const struct channel *channel, enum channel_side side)
+{
+	const struct endpoint *end = &channel->end[side];
+	struct slot_record *record;
+	uint64_t bits = end->fate == END_HELD ? word_bits(channel, side) : RECORD_FREE;
+
+	if (!end->owns_slot)
+		return;
+	record = machine_record(end->domain->guest->machine, end->slot);
+	__atomic_store_n(&record->word, end->generation << RECORD_GENERATION_SHIFT | bits, __ATOMIC_SEQ_CST);
+}
+
+void channel_describe(const struct channel *channel, enum channel_side side)
+{
+	const struct endpoint *end = &channel->end[side], *peer = &channel->end[OTHER(side)];
+	struct slot_record *record = machine_record(end->domain->guest->machine, end->slot);
+	bool near = end->domain->guest == peer->domain->guest;
+	policy_sid sid = side == SIDE_SERVER ? channel->client_sid : peer->domain->sid;
+	const char *context = sid_context(end->domain->guest->monitor->posture->sids, sid);
+
+	record->channel = channel->number;
+	record->opened_at_policy = channel->opened_at_policy;
+	record->peer_domain = near ? (uint16_t)peer->domain->index : RECORD_PEER_ELSEWHERE;
+	record->peer_vcpu = (uint16_t)peer->domain->vcpu;
+	memset(record->service, 0, sizeof(record->service));
+	memset(record->peer_context, 0, sizeof(record->peer_context));
+	memcpy(record->service, channel->service->name, strlen(channel->service->name));
+	memcpy(record->peer_context, context, strlen(context));
+}
+
+enum window_part channel_part(const struct channel *channel, enum channel_side side)
+{
+	const struct flow *out = &channel->flow[side], *in = &channel->flow[OTHER(side)];
+
+	if (channel->end[side].fate != END_HELD)
+		return WINDOW_NONE;
+	if (in->state == FLOW_OPEN)
+		return WINDOW_ALL;
+	if (out->state == FLOW_OPEN && out->flowctl)
+		return WINDOW_HEADER;
+	return WINDOW_NONE;
+}
+
+/* Makes the inbox slot of the end show what it has to. A window that cannot be changed is lost with its
+ * guest. */
+void channel_follow(struct registry *registry, struct channel *channel, enum channel_side side)
+{
+	struct endpoint *end = &channel->end[side], *peer = &channel->end[OTHER(side)];
+	enum window_part part = channel_part(channel, side);
+
+	if (end->part == part)
+		return;
+	if (end->domain->guest->lost) /* its whole inbox window is closed */
+		end->part = WINDOW_NONE;
+	else if (window_set(end->domain->guest->machine, end->slot, peer->domain->guest->machine, peer->slot,
+	                    part) < 0)
+		guest_lose(registry, end->domain->guest, "the host refused a mapping");
+	else
+		end->part = part;
+}
+
+static uint64_t clamp(uint64_t value, uint64_t most)
+{
+	return value < most ? value : most;
+}
+
+bool channel_has_unread(const struct channel *channel, enum channel_side side)
+{
+	const struct endpoint *from = &channel->end[side], *to = &channel->end[OTHER(side)];
+
+	return window_outbox_counters(from->domain->guest->machine, from->slot).written !=
+	       window_outbox_counters(to->domain->guest->machine, to->slot).read;
+}
+
+/* Whether an end waits in its ring: one word of its header, read once. */
+static uint32_t waits(const struct endpoint *end, bool for_room)
+{
+	const struct outbox_header *header;
+
+	if (!end->owns_slot || end->fate != END_HELD)
+		return 0;
+	header = window_outbox(end->domain->guest->machine, end->slot);
+	return __atomic_load_n(for_room ? &header->wants_room : &header->wants_message, __ATOMIC_RELAXED) !=
+	       0;
+}
+
+static void count(struct channel *channel, enum channel_side side, struct flow_loss *unread)
+{
+	const struct endpoint *from = &channel->end[side], *to = &channel->end[OTHER(side)];
+	struct flow *flow = &channel->flow[side];
+	struct outbox_counters own = {0}, peer = {0};
+	uint64_t most_bytes = RING_CELLS * (uint64_t)MAX_BULK_BYTES;
+
+	if (from->owns_slot)
+		own = window_outbox_counters(from->domain->guest->machine, from->slot);
+	if (to->owns_slot)
+		peer = window_outbox_counters(to->domain->guest->machine, to->slot);
+	flow->messages = own.written;
+	flow->bytes = own.written_bytes;
+	unread->messages = own.written > peer.read ? clamp(own.written - peer.read, RING_CELLS) : 0;
+	unread->bytes = unread->messages && own.written_bytes > peer.read_bytes
+	                        ? clamp(own.written_bytes - peer.read_bytes, most_bytes)
+	                        : 0;
+	flow->unread_bytes = unread->bytes;
+}
+
+void channel_count(struct channel *channel, enum channel_side side)
+{
+	struct flow_loss unread = {0};
+
+	if (channel->flow[side].state == FLOW_OPEN)
+		count(channel, side, &unread);
+}
+
+struct flow_loss channel_inspect(struct channel *channel, enum channel_side side)
+{
+	struct flow_loss loss = {0};
+
+	if (channel->cut_connect) { /* the connect itself was blocked */
+		channel->cut_connect = false;
+		loss.calls = 1;
+	}
+	if (!channel->end[SIDE_SERVER].owns_slot)
+		return loss;
+	count(channel, side, &loss);
+	channel->flow[side].unread_bytes = 0;
+	loss.calls += waits(&channel->end[side], true) + waits(&channel->end[OTHER(side)], false);
+	return loss;
+}
