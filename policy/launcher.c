@@ -179,6 +179,18 @@ static void serve(int control_fd, int signal_fd)
 	}
 }
 
+/*
+ * Of the monitor's standard descriptors only standard error is of use here. The
+ * others would keep pipes open: whoever reads the monitor's output waits for its end.
+ */
+static int drop_standard_streams(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int error = null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0;
+
+	return error ? -errno : 0;
+}
+
 __attribute__((noreturn)) static void run_launcher(int socket_fd, pid_t monitor)
 {
 	int signal_fd;
@@ -188,7 +200,7 @@ __attribute__((noreturn)) static void run_launcher(int socket_fd, pid_t monitor)
 		_exit(1);
 	prctl(PR_SET_NAME, "portcullis-lnch");
 	if (dup2(socket_fd, LAUNCHER_FD) != LAUNCHER_FD || fcntl(LAUNCHER_FD, F_SETFD, FD_CLOEXEC) ||
-	    close_range(LAUNCHER_FD + 1, ~0u, 0))
+	    drop_standard_streams() || close_range(LAUNCHER_FD + 1, ~0u, 0))
 		_exit(1);
 	signal_fd = open_child_signals();
 	if (signal_fd >= 0)
