@@ -147,9 +147,9 @@ static json_t *detailed_domain_json(struct monitor *monitor, const struct domain
 		                      json_pack("{s:s s:s s:i}", "name", domain->services[s].name, "context",
 		                                context_of(monitor, domain->services[s].sid), "waiting",
 		                                (int)domain->services[s].n_backlog));
-	json_object_update_new(json, json_pack("{s:s s:o s:i s:i}", "guest", domain->guest->name, "services",
-	                                       services, "slots", (int)domain->n_slots, "slots_used",
-	                                       (int)domain->n_used));
+	json_object_update_new(json, json_pack("{s:s s:s s:o s:i s:i}", "guest", domain->guest->name,
+	                                       "domain", domain->name, "services", services, "slots",
+	                                       (int)domain->n_slots, "slots_used", (int)domain->n_used));
 	if (domain->life == LIFE_EXITED)
 		json_object_set_new(json, "exit_status", json_integer(domain->exit_status));
 	return json;
