@@ -1,5 +1,6 @@
 #include "monitor/audit.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -119,6 +120,22 @@ void audit_avc(struct audit *audit, const struct audit_avc *avc)
 	pthread_mutex_unlock(&audit->lock);
 }
 
+#define TYPE_PREFIX "PORTCULLIS_"
+
+/* "portcullis: policy refused: TEXT", of PORTCULLIS_POLICY_REFUSED. Returns its length. */
+static size_t people_line(const char *type, const char *body, char *line, size_t line_bytes)
+{
+	bool ours = strncmp(type, TYPE_PREFIX, strlen(TYPE_PREFIX)) == 0;
+	char word[AUDIT_TYPE_BYTES];
+	int n;
+
+	snprintf(word, sizeof(word), "%s", ours ? type + strlen(TYPE_PREFIX) : type);
+	for (char *c = word; *c; c++)
+		*c = *c == '_' ? ' ' : (char)tolower((unsigned char)*c);
+	n = snprintf(line, line_bytes, "portcullis: %s: %s\n", word, body);
+	return (size_t)n;
+}
+
 /* Thousands of cuts are for the file; the report has them for people. */
 static bool is_for_people(const char *type)
 {
@@ -128,19 +145,18 @@ static bool is_for_people(const char *type)
 void audit_notice(struct audit *audit, const char *type, const char *format, ...)
 {
 	char body[AUDIT_BODY_BYTES];
-	char line[AUDIT_BODY_BYTES + 16];
+	char line[AUDIT_BODY_BYTES + AUDIT_TYPE_BYTES + 16];
 	va_list arguments;
-	size_t bytes;
-	int n;
+	size_t bytes, n;
 
 	va_start(arguments, format);
 	bytes = audit_format_notice(body, format, arguments);
 	va_end(arguments);
-	n = snprintf(line, sizeof(line), "portcullis: %s\n", body);
+	n = people_line(type, body, line, sizeof(line));
 	pthread_mutex_lock(&audit->lock);
 	add_line(audit, type, body, bytes);
 	if (is_for_people(type))
-		add_log(audit, line, (size_t)n);
+		add_log(audit, line, n);
 	pthread_mutex_unlock(&audit->lock);
 }
 

@@ -230,7 +230,8 @@ static bool is_group(const char *word)
 
 static int unknown_verb(int argc, char **argv)
 {
-	const char *names[64];
+	static const char *const group_names[] = {"policy", "guest", "domain", "channel"};
+	const char *names[70];
 	char suggestion[SUGGESTION_BYTES], given[128];
 	bool group = is_group(argv[1]);
 	size_t n = 0;
@@ -240,10 +241,9 @@ static int unknown_verb(int argc, char **argv)
 		return CLI_USAGE;
 	}
 	for (size_t i = 0; i < cli_n_verbs && n < 60; i++)
-		if (group == (strchr(cli_verbs[i].name, ' ') != NULL))
-			names[n++] = cli_verbs[i].name;
-	for (size_t i = 0; i < cli_n_verbs && n < 60 && !group; i++)
 		names[n++] = cli_verbs[i].name;
+	for (size_t i = 0; i < sizeof(group_names) / sizeof(group_names[0]) && !group; i++)
+		names[n++] = group_names[i];
 	names[n++] = "bench";
 	names[n++] = "version";
 	names[n++] = "help";

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,18 +195,18 @@ static int read_service(const struct manifest_reader *reader, const config_setti
 	return error;
 }
 
-/* Whoever connects names the service alone, so that must say which domain is meant. */
-static const struct manifest_domain *find_offer(const struct manifest *manifest, const char *name)
+/* Several domains may offer a service: policy's member decision picks one for each client. One domain has it
+ * once. */
+static bool offers(const struct manifest_domain *domain, const char *name)
 {
-	for (uint32_t d = 0; d <= manifest->n_domains; d++) /* the one that is being read included */
-		for (uint32_t i = 0; i < manifest->domains[d].n_services; i++)
-			if (strcmp(manifest->domains[d].services[i].name, name) == 0)
-				return &manifest->domains[d];
-	return NULL;
+	for (uint32_t i = 0; i < domain->n_services; i++)
+		if (strcmp(domain->services[i].name, name) == 0)
+			return true;
+	return false;
 }
 
 static int read_services(const struct manifest_reader *reader, const config_setting_t *group,
-                         const struct manifest *manifest, struct manifest_domain *domain)
+                         struct manifest_domain *domain)
 {
 	config_setting_t *list;
 	int error = read_list(reader, group, "offers", MAX_SERVICES, &list);
@@ -213,17 +214,13 @@ static int read_services(const struct manifest_reader *reader, const config_sett
 	for (int i = 0; error == 0 && list && i < config_setting_length(list); i++) {
 		const config_setting_t *entry = config_setting_get_elem(list, (unsigned)i);
 		struct manifest_service *service = &domain->services[domain->n_services];
-		const struct manifest_domain *other;
 
 		error = read_service(reader, entry, service);
-		if (error < 0)
-			return error;
-		other = find_offer(manifest, service->name);
-		if (other)
-			return read_fail(reader, entry,
-			                 "a second service \"%s\": domain \"%s\" offers it already (line %u)",
-			                 service->name, other->name, other->line);
-		domain->n_services++;
+		if (error == 0 && offers(domain, service->name))
+			error = read_fail(reader, entry, "domain \"%s\" offers \"%s\" twice", domain->name,
+			                  service->name);
+		if (error == 0)
+			domain->n_services++;
 	}
 	return error;
 }
@@ -333,7 +330,7 @@ static int read_domain(const struct manifest_reader *reader, const config_settin
 	if (error == 0)
 		error = read_sizes(reader, group, manifest, domain);
 	if (error == 0)
-		error = read_services(reader, group, manifest, domain);
+		error = read_services(reader, group, domain);
 	if (error == 0)
 		error = read_arguments(reader, group, domain);
 	if (error == 0)
