@@ -137,7 +137,6 @@ struct kernel_boot {
  */
 
 /* Interrupt vectors. */
-#define VECTOR_CALL 3 /* INT3 in ring 3: a system call, as SYSCALL */
 #define VECTOR_TIMER 0x40
 #define VECTOR_WAKE 0x41 /* another vCPU, the host, or another guest: look at your event counts */
 #define VECTOR_SPURIOUS 0xff

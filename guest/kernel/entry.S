@@ -124,10 +124,7 @@ trap_stubs:
 	STUB 0
 	STUB 1
 	STUB 2
-	.balign 16
-	swapgs /* INT3, VECTOR_CALL: a system call */
-	addq $40, %rsp
-	jmp syscall_save
+	STUB 3
 	STUB 4
 	STUB 5
 	STUB 6

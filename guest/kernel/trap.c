@@ -10,7 +10,6 @@
 
 #define STUB_BYTES 16
 #define GATE_INTERRUPT 0x8e00ull /* present, ring 0, interrupts off */
-#define GATE_FROM_RING_3 0x6000ull
 
 struct gate {
 	uint64_t low, high;
@@ -24,11 +23,11 @@ _Static_assert(offsetof(struct trap_frame, rax) == sizeof(struct trap_frame) - 6
 _Static_assert((offsetof(struct kernel_domain, frame) + sizeof(struct trap_frame)) % 16 == 0,
                "the processor aligns rsp0 before it pushes");
 
-static void fill(uint32_t vector, uint32_t stub, uint64_t type)
+static void fill(uint32_t vector, uint32_t stub)
 {
 	struct gate *gate = (struct gate *)KERNEL_BOOT->idt + vector;
 	uint64_t address = (uint64_t)trap_stubs + stub * STUB_BYTES;
-	uint64_t low = (address & 0xffff) | (uint64_t)SELECTOR_KERNEL_CODE << 16 | type << 32 |
+	uint64_t low = (address & 0xffff) | (uint64_t)SELECTOR_KERNEL_CODE << 16 | GATE_INTERRUPT << 32 |
 	               (address >> 16 & 0xffff) << 48;
 
 	__atomic_store_n(&gate->high, address >> 32, __ATOMIC_RELAXED);
@@ -38,10 +37,10 @@ static void fill(uint32_t vector, uint32_t stub, uint64_t type)
 void trap_start(void)
 {
 	for (uint32_t vector = 0; vector < 32; vector++)
-		fill(vector, vector, GATE_INTERRUPT | (vector == VECTOR_CALL ? GATE_FROM_RING_3 : 0));
-	fill(VECTOR_TIMER, 32, GATE_INTERRUPT);
-	fill(VECTOR_WAKE, 33, GATE_INTERRUPT);
-	fill(VECTOR_SPURIOUS, 34, GATE_INTERRUPT);
+		fill(vector, vector);
+	fill(VECTOR_TIMER, 32);
+	fill(VECTOR_WAKE, 33);
+	fill(VECTOR_SPURIOUS, 34);
 }
 
 void kernel_main(struct kernel_cpu *cpu)
