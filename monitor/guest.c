@@ -34,6 +34,8 @@ static void on_crash(void *owner, const struct machine_crash *crash)
 	if (domain) {
 		domain_end(registry, domain, true, 0);
 	} else {
+		/* Its other vCPUs may still be on their way out: nothing may be left for them to read. */
+		machine_kill(guest->machine);
 		guest->lost = true;
 		snprintf(guest->crash, sizeof(guest->crash), "%s", crash->text);
 		guest_reap(registry, guest);
