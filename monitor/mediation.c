@@ -7,6 +7,7 @@
 #include "monitor/audit.h"
 #include "monitor/channel.h"
 #include "monitor/decisions.h"
+#include "monitor/denials.h"
 #include "monitor/guest.h"
 #include "monitor/instance.h"
 #include "monitor/loop.h"
@@ -24,7 +25,8 @@ static bool lookup_cached(void *opaque, struct avc_key key, struct decision *out
 }
 
 /* One audit line for each (source, target) that lacks something. */
-static void audit_missing(struct domain *client, const struct verdict *verdict, uint64_t channel)
+static void audit_missing(struct registry *registry, struct domain *client, const struct verdict *verdict,
+                          uint64_t channel)
 {
 	struct monitor *monitor = client->guest->monitor;
 	struct posture *posture = monitor->posture;
@@ -49,17 +51,16 @@ static void audit_missing(struct domain *client, const struct verdict *verdict, 
 		           &decision);
 		permissions &= decision.auditdeny;
 		if (permissions)
-			audit_avc(monitor->audit,
-			          &(struct audit_avc){
-					  .tclass = CLASS_CHANNEL,
-					  .permissions = permissions,
-					  .guest = client->guest->name,
-					  .domain = client->name,
-					  .channel = channel,
-					  .source_context = sid_context(posture->sids, first->source),
-					  .target_context = sid_context(posture->sids, first->target),
-					  .permissive = first->masked,
-				  });
+			denials_note(registry, monitor,
+			             &(struct denial){
+					     .tclass = CLASS_CHANNEL,
+					     .permissions = permissions,
+					     .source = first->source,
+					     .target = first->target,
+					     .channel = channel,
+					     .permissive = first->masked,
+					     .domain = client,
+				     });
 	}
 }
 
@@ -93,7 +94,7 @@ static void grant(struct registry *registry, struct domain *client, struct servi
 	if (result == CALL_OK)
 		registry->counters.connects++;
 	if (verdict->n_missing)
-		audit_missing(client, verdict, channel ? channel->number : 0);
+		audit_missing(registry, client, verdict, channel ? channel->number : 0);
 	conclude(registry, client, result, channel ? channel->end[SIDE_CLIENT].slot : 0);
 }
 
@@ -160,7 +161,7 @@ static bool try_connect(struct registry *registry, struct domain *client)
 	if (!service->domain->quarantined && (verdict.open[SIDE_CLIENT] || verdict.open[SIDE_SERVER])) {
 		grant(registry, client, service, &verdict);
 	} else {
-		audit_missing(client, &verdict, 0);
+		audit_missing(registry, client, &verdict, 0);
 		deny(registry, client);
 	}
 	return true;

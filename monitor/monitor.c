@@ -14,6 +14,7 @@
 
 #include "monitor/audit.h"
 #include "monitor/change.h"
+#include "monitor/denials.h"
 #include "monitor/guest.h"
 #include "monitor/loop.h"
 #include "monitor/mediation.h"
@@ -65,8 +66,8 @@ static void on_kick(void *opaque, uint32_t events)
 
 	(void)n;
 	(void)events;
-
 	mediation_pump(monitor);
+	denials_pump(monitor);
 	status = settle(monitor, &over);
 	if (over && !monitor->serve)
 		monitor_end(monitor, status);
@@ -126,7 +127,8 @@ static int create_parts(struct monitor *monitor, const struct monitor_options *o
 	snprintf(why, WHY_BYTES, "%s", strerror(ENOMEM));
 	monitor->loop = loop_create();
 	monitor->registry = registry_create();
-	if (!monitor->loop || !monitor->registry)
+	monitor->denials = denials_create();
+	if (!monitor->loop || !monitor->registry || !monitor->denials)
 		return -ENOMEM;
 	error = open_signals(monitor);
 	if (error == 0)
@@ -230,6 +232,7 @@ void monitor_destroy(struct monitor *monitor)
 		audit_notice(monitor->audit, "PORTCULLIS_STOP", "orderly");
 	posture_destroy(monitor);
 	audit_stop(monitor->audit);
+	denials_destroy(monitor->denials);
 	registry_destroy(monitor->registry);
 	if (monitor->signal_fd >= 0)
 		close(monitor->signal_fd);

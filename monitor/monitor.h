@@ -17,6 +17,7 @@
 
 struct audit;
 struct change;
+struct denials;
 struct control;
 struct loop;
 struct posture;
@@ -50,6 +51,7 @@ struct monitor {
 	struct audit *audit;       /* audit.h */
 	struct registry *registry; /* registry.h: guests, domains, channels; has the registry lock */
 	struct posture *posture;   /* posture.h: what decisions are made by */
+	struct denials *denials;   /* denials.h: on their way to the audit trail */
 	struct change *change;     /* change.h: the change that is under way; NULL: none. Loop thread only */
 	struct control *control;   /* control.h; NULL: no socket */
 };

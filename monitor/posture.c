@@ -8,6 +8,7 @@
 
 #include "monitor/audit.h"
 #include "monitor/change.h"
+#include "monitor/denials.h"
 #include "monitor/loop.h"
 #include "monitor/mediation.h"
 #include "monitor/registry.h"
@@ -327,12 +328,17 @@ static void settle(const struct asked *asked, const struct decision *decision)
 	const char *name = class_permission_name(asked->key.tclass, asked->permission);
 	char text[WHY_BYTES];
 
-	if (!granted && decision->auditdeny & asked->permission)
-		audit_avc(asked->monitor->audit, &(struct audit_avc){.tclass = asked->key.tclass,
-		                                                     .permissions = asked->permission,
-		                                                     .source_context = source,
-		                                                     .target_context = target,
-		                                                     .permissive = permissive});
+	if (!granted && decision->auditdeny & asked->permission) {
+		struct registry *registry = registry_lock(asked->monitor);
+
+		denials_note(registry, asked->monitor,
+		             &(struct denial){.tclass = asked->key.tclass,
+		                              .permissions = asked->permission,
+		                              .source = asked->key.source,
+		                              .target = asked->key.target,
+		                              .permissive = permissive});
+		registry_unlock(registry);
+	}
 	snprintf(text, sizeof(text), "%s lacks %s:%s { %s }", source, target, class_name(asked->key.tclass),
 	         name);
 	asked->done(asked->opaque, granted || permissive, text);

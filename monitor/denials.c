@@ -1,0 +1,116 @@
+#include "monitor/denials.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "monitor/audit.h"
+#include "monitor/loop.h"
+#include "monitor/posture.h"
+#include "policy/overlay.h"
+#include "policy/server.h"
+#include "vmm/check.h"
+
+#define MAX_NOTED 256u
+
+struct denials {
+	/* Registry lock. */
+	struct denial noted[MAX_NOTED];
+	uint32_t n_noted;
+};
+
+/* One that waits for its explanation. */
+struct asked {
+	struct monitor *monitor;
+	struct denial denial;
+};
+
+struct denials *denials_create(void)
+{
+	return calloc(1, sizeof(struct denials));
+}
+
+void denials_destroy(struct denials *denials)
+{
+	free(denials);
+}
+
+static void write_line(struct monitor *monitor, const struct denial *denial, const char *reason)
+{
+	const struct sid_table *sids = monitor->posture->sids;
+
+	audit_avc(monitor->audit, &(struct audit_avc){
+					  .tclass = denial->tclass,
+					  .permissions = denial->permissions,
+					  .guest = denial->domain ? denial->domain->guest->name : NULL,
+					  .domain = denial->domain ? denial->domain->name : NULL,
+					  .channel = denial->channel,
+					  .source_context = sid_context(sids, denial->source),
+					  .target_context = sid_context(sids, denial->target),
+					  .permissive = denial->permissive,
+					  .reason = reason,
+				  });
+}
+
+void denials_note(struct registry *registry, struct monitor *monitor, const struct denial *denial)
+{
+	struct denials *denials = monitor->denials;
+
+	CHECK(registry->held);
+	if (denials->n_noted == MAX_NOTED) {
+		write_line(monitor, denial, NULL);
+		return;
+	}
+	denials->noted[denials->n_noted++] = *denial;
+	registry_kick(registry);
+}
+
+static void explained(void *opaque, int status, const char *text)
+{
+	struct asked *asked = opaque;
+
+	write_line(asked->monitor, &asked->denial, status == 0 ? text : NULL);
+	free(asked);
+}
+
+/* The lowest permission stands for all: what denies one of a line denies the rest in the same words. */
+static void ask(struct monitor *monitor, const struct denial *denial)
+{
+	struct posture *posture = monitor->posture;
+	const char *source = sid_context(posture->sids, denial->source);
+	const char *target = sid_context(posture->sids, denial->target);
+	uint32_t permission = denial->permissions & -denial->permissions;
+	const struct overlay_rule *rule =
+		overlay_find(&posture->overlay, source, target, denial->tclass, permission);
+	struct asked *asked;
+	char text[WHY_BYTES];
+
+	if (rule) {
+		overlay_format(rule, text);
+		write_line(monitor, denial, text);
+		return;
+	}
+	asked = posture->policy.server ? malloc(sizeof(*asked)) : NULL;
+	if (asked)
+		*asked = (struct asked){monitor, *denial};
+	if (asked && server_explain(posture->policy.server, source, target, denial->tclass, permission,
+	                            loop_now() + monitor->deadline_ns, explained, asked) == 0)
+		return;
+	free(asked);
+	write_line(monitor, denial, NULL);
+}
+
+void denials_pump(struct monitor *monitor)
+{
+	struct denial noted[MAX_NOTED];
+	struct registry *registry = registry_lock(monitor);
+	uint32_t n = monitor->denials->n_noted;
+
+	for (uint32_t i = 0; i < n; i++)
+		noted[i] = monitor->denials->noted[i];
+	monitor->denials->n_noted = 0;
+	registry_unlock(registry);
+	for (uint32_t i = 0; i < n; i++)
+		ask(monitor, &noted[i]);
+	if (n)
+		posture_rearm(monitor);
+}
