@@ -56,6 +56,11 @@ $(BUILD)/obj/vmm/kernel_blob.o: vmm/kernel_blob.S build/kernel.elf
 	@mkdir -p $(@D)
 	$(Q)$(CC) -I. -DKERNEL_ELF='"build/kernel.elf"' -c -o $@ $<
 
+$(BUILD)/obj/vmm/oracle_blob.o: vmm/oracle_blob.S build/domains/oracle.elf
+	$(call say,AS,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -I. -DORACLE_ELF='"build/domains/oracle.elf"' -c -o $@ $<
+
 $(BUILD)/obj/monitor/bench/base_cil.o: monitor/bench/base_cil.S policy/base.cil
 	$(call say,AS,$<)
 	@mkdir -p $(@D)
@@ -129,6 +134,14 @@ HOST_LIBS := $(BUILD)/libmonitor.a $(BUILD)/libvmm.a $(BUILD)/libpolicy.a
 $(BUILD)/portcullis: $(call objects,monitor/main.c) $(HOST_LIBS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(HOST_LD) -o $@ $^ $(LIBS)
+
+# ---- demo ---------------------------------------------------------------------
+
+# INPUT is the file that goes through three domains.
+INPUT ?= README.md
+
+demo: all
+	$(Q)PORTCULLIS=$(BUILD)/portcullis examples/demo/demo.sh $(INPUT)
 
 # ---- tests -------------------------------------------------------------------
 
@@ -236,6 +249,6 @@ clean:
 	$(Q)rm -rf build
 
 -include $(shell find build -name '*.d' 2>/dev/null)
-.PHONY: all clean test check test-programs tsan-programs check-format check-headers check-size check-tidy \
+.PHONY: all clean demo test check test-programs tsan-programs check-format check-headers check-size check-tidy \
         check-cppcheck check-sanitize
 .SECONDARY:
