@@ -5,20 +5,23 @@
  *	pingpong serve				answers one client until it closes
  *
  * A batch is KIND:BYTES:ROUND_TRIPS:MESSAGES: so many timed round trips, then so
- * many messages one way and one answer. KIND m is the channel as it is. KIND u
- * is the same channel with the ring's looks at its slot record turned to a private
- * copy: what the looks cost is the difference. (A measuring domain may cheat
- * itself so; a cut of its channel it would then notice by the zero pages alone.)
+ * many messages one way and one answer. The kinds:
+ *
+ *	m	both ends look until there is something, for MOST_TICKS before they sleep
+ *	u	the same, but the ring's looks at its slot record go to a private copy: what they
+ *		cost is the difference. (A cut it would then notice by the zero pages alone.)
+ *	s	both ends sleep when there is nothing at the first look
  */
 #include "guest/lib/domain.h"
 #include "guest/programs/pingpong.h"
 
 #define MAX_BYTES (128u << 10)
 #define ACCEPT_PATIENCE SECONDS(60)
+#define MOST_TICKS (UINT64_C(1) << 26) /* some 20 ms: longer than a slice of the host's scheduler */
 
 /* First message of a batch. */
 struct batch {
-	uint64_t unmediated;
+	uint64_t kind;
 	uint64_t bytes;
 	uint64_t n_round_trips;
 	uint64_t n_messages;
@@ -26,11 +29,12 @@ struct batch {
 
 static uint8_t *buffer;
 
-/* One end; the words that its ring can look at. */
+/* One end, and the words that its ring can look at. */
 struct end {
 	struct channel *channel;
 	const uint64_t *word;
 	uint64_t private_word;
+	char kind; /* 0 between batches: the library's own way of waiting */
 };
 
 static uint64_t read_tsc(void)
@@ -48,19 +52,63 @@ static void end_open(struct end *end, struct channel *channel)
 	end->private_word = *end->word;
 }
 
-static void mediate(struct end *end, bool unmediated)
+static void set_kind(struct end *end, uint64_t kind)
 {
-	end->channel->ring.word = unmediated ? &end->private_word : end->word;
+	end->kind = (char)kind;
+	end->channel->ring.word = kind == 'u' ? &end->private_word : end->word;
+}
+
+/* After a look in vain: looks again for a while, then leaves the waiting to the library. */
+static uint64_t patience(const struct end *end, uint64_t *until)
+{
+	uint64_t now;
+
+	if (end->kind != 'm' && end->kind != 'u')
+		return FOREVER;
+	now = read_tsc();
+	if (*until == 0)
+		*until = now + MOST_TICKS;
+	spin_pause();
+	return now < *until ? 0 : FOREVER;
 }
 
 static void send(struct end *end, const void *message, size_t bytes)
 {
-	DOMAIN_ASSERT(channel_send(end->channel, message, bytes, FOREVER) == CALL_OK);
+	uint64_t until = 0;
+	int result = channel_try_send(end->channel, message, bytes);
+
+	while (result == CALL_AGAIN)
+		result = channel_send(end->channel, message, bytes, patience(end, &until));
+	DOMAIN_ASSERT(result == CALL_OK);
+}
+
+/* As the library's receive, without the looks before the sleep. */
+static int64_t receive_sleeping(struct end *end)
+{
+	struct channel *channel = end->channel;
+	int64_t result = channel_try_receive(channel, buffer, MAX_BYTES);
+
+	while (result == CALL_AGAIN) {
+		uint64_t seen = events_seen();
+
+		ring_want_message(&channel->ring);
+		result = channel_try_receive(channel, buffer, MAX_BYTES);
+		if (result == CALL_AGAIN)
+			(void)wait_events(seen, FOREVER);
+	}
+	ring_unwant(&channel->ring);
+	return result;
 }
 
 static void receive(struct end *end, size_t bytes)
 {
-	DOMAIN_ASSERT(channel_receive(end->channel, buffer, MAX_BYTES, FOREVER) == (int64_t)bytes);
+	uint64_t until = 0;
+	int64_t result = end->kind == 's' ? receive_sleeping(end)
+	                                  : channel_try_receive(end->channel, buffer, MAX_BYTES);
+
+	while (result == CALL_AGAIN)
+		result = channel_receive(end->channel, buffer, MAX_BYTES, patience(end, &until));
+	DOMAIN_ASSERT(result == (int64_t)bytes);
 }
 
 /* ---- the client ---- */
@@ -107,14 +155,14 @@ static void run(struct end *end, const struct batch *batch)
 	uint64_t begun;
 
 	send(end, batch, sizeof *batch);
-	mediate(end, batch->unmediated);
+	set_kind(end, batch->kind);
 	result.n_times = round_trips(end, batch);
 	if (batch->n_messages) {
 		begun = read_tsc();
 		stream(end, batch);
 		result.stream_ticks = read_tsc() - begun;
 	}
-	mediate(end, false);
+	set_kind(end, 0);
 	*result_page() = result;
 	log_line(PINGPONG_DONE);
 }
@@ -134,28 +182,29 @@ static void wait_for_host(uint64_t host_seen)
 	while (host_events() == host_seen && wait_events(seen, FOREVER));
 }
 
-/* The four fields of KIND:BYTES:ROUND_TRIPS:MESSAGES. */
-static bool parse(char *text, struct batch *batch)
+/* The number up to the next colon or the end; *text is moved behind that. */
+static bool next_number(const char **text, uint64_t *number)
 {
-	uint64_t *fields[] = {&batch->bytes, &batch->n_round_trips, &batch->n_messages};
+	char digits[24];
+	size_t n = 0;
 
-	batch->unmediated = text[0] == 'u';
-	if ((text[0] != 'u' && text[0] != 'm') || text[1] != ':')
+	while (**text != '\0' && **text != ':' && n < sizeof digits - 1)
+		digits[n++] = *(*text)++;
+	digits[n] = '\0';
+	if (**text == ':')
+		(*text)++;
+	return text_number(digits, number);
+}
+
+static bool parse(const char *text, struct batch *batch)
+{
+	batch->kind = (uint8_t)text[0];
+	if ((text[0] != 'u' && text[0] != 'm' && text[0] != 's') || text[1] != ':')
 		return false;
 	text += 2;
-	for (int i = 0; i < 3; i++) {
-		char *end = text;
-
-		while (*end != '\0' && *end != ':')
-			end++;
-		if ((*end == ':') != (i < 2))
-			return false;
-		*end = '\0';
-		if (!text_number(text, fields[i]))
-			return false;
-		text = end + 1;
-	}
-	return batch->bytes > 0 && batch->bytes <= channel_max_bytes() && batch->bytes <= MAX_BYTES;
+	return next_number(&text, &batch->bytes) && next_number(&text, &batch->n_round_trips) &&
+	       next_number(&text, &batch->n_messages) && *text == '\0' && batch->bytes > 0 &&
+	       batch->bytes <= channel_max_bytes() && batch->bytes <= MAX_BYTES;
 }
 
 static int client(const char *service, char **texts, int n)
@@ -209,9 +258,9 @@ static int serve(void)
 	end_open(&end, channel);
 	send(&end, buffer, 1);
 	while (channel_receive(channel, &batch, sizeof batch, FOREVER) == (int64_t)sizeof batch) {
-		mediate(&end, batch.unmediated);
+		set_kind(&end, batch.kind);
 		answer(&end, &batch);
-		mediate(&end, false);
+		set_kind(&end, 0);
 	}
 	return STATUS_OK;
 }

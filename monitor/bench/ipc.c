@@ -29,13 +29,13 @@ static const char help[] =
 	"  raw-shared-memory   two threads of the host, one page, no check: the floor\n"
 	"  channel             two domains on two vCPUs\n"
 	"  channel-unmediated  the same, but the ring does not look at what the host says of its slot\n"
+	"  channel-sleeping    two domains on two vCPUs that sleep whenever there is nothing\n"
 	"  channel-same-vcpu   two domains that take turns on one vCPU\n"
 	"  pipe                two threads of the host, two pipes\n"
 	"  unix-seqpacket      two threads of the host, an AF_UNIX SOCK_SEQPACKET pair\n"
 	"\n"
 	"All run on the same two cores, one after the other in every round, because ratios hold where\n"
-	"figures drift. The first three spin (a domain looks 500 times, some 20 us, before it\n"
-	"sleeps); the last two sleep in the host's kernel; domains that share a vCPU sleep at once.\n"
+	"figures drift. The first three spin, the others sleep (in the guest's kernel, or the host's).\n"
 	"At the end 100,000 messages are counted against the exits that the vCPUs took meanwhile.\n"
 	"\n"
 	"  --rounds       10 if not given\n"
@@ -50,14 +50,16 @@ enum transport {
 	TRANSPORT_RAW,
 	TRANSPORT_CHANNEL,
 	TRANSPORT_UNMEDIATED,
+	TRANSPORT_SLEEPING,
 	TRANSPORT_SAME_VCPU,
 	TRANSPORT_PIPE,
 	TRANSPORT_SEQPACKET,
 	N_TRANSPORTS
 };
 
-static const char *const names[N_TRANSPORTS] = {"raw-shared-memory", "channel", "channel-unmediated",
-                                                "channel-same-vcpu", "pipe",    "unix-seqpacket"};
+static const char *const names[N_TRANSPORTS] = {
+	"raw-shared-memory", "channel", "channel-unmediated", "channel-sleeping",
+	"channel-same-vcpu", "pipe",    "unix-seqpacket"};
 
 struct options {
 	uint32_t n_rounds, n_round_trips;
@@ -180,7 +182,8 @@ static int cells_create(struct measurement *m)
 			uint32_t n = STREAM_BYTES / sizes[s];
 
 			cell->n_round_trips = m->options->n_round_trips;
-			if (t == TRANSPORT_SAME_VCPU) /* hundreds of microseconds each */
+			if (t == TRANSPORT_SAME_VCPU ||
+			    t == TRANSPORT_SLEEPING) /* hundreds of microseconds each */
 				cell->n_round_trips = (cell->n_round_trips + 19) / 20;
 			cell->n_messages =
 				n < 2 * m->options->n_round_trips ? n : 2 * m->options->n_round_trips;
@@ -194,10 +197,10 @@ static int cells_create(struct measurement *m)
 }
 
 static void add_batch(struct ipc_plan *plan, enum ipc_pair pair, const struct cell *cell, uint32_t bytes,
-                      bool unmediated)
+                      enum ipc_kind kind)
 {
 	plan->batch[pair][plan->n_batches[pair]++] =
-		(struct ipc_batch){unmediated, bytes, cell->n_round_trips, cell->n_messages};
+		(struct ipc_batch){kind, bytes, cell->n_round_trips, cell->n_messages};
 }
 
 static int guest_open(struct measurement *m, struct launcher *launcher, char why[static WHY_BYTES])
@@ -205,9 +208,10 @@ static int guest_open(struct measurement *m, struct launcher *launcher, char why
 	struct ipc_plan plan = {0};
 
 	for (size_t s = 0; s < N_SIZES; s++) {
-		add_batch(&plan, PAIR_TWO_VCPUS, &m->cell[TRANSPORT_CHANNEL][s], sizes[s], false);
-		add_batch(&plan, PAIR_TWO_VCPUS, &m->cell[TRANSPORT_UNMEDIATED][s], sizes[s], true);
-		add_batch(&plan, PAIR_ONE_VCPU, &m->cell[TRANSPORT_SAME_VCPU][s], sizes[s], false);
+		add_batch(&plan, PAIR_TWO_VCPUS, &m->cell[TRANSPORT_CHANNEL][s], sizes[s], IPC_SPINNING);
+		add_batch(&plan, PAIR_TWO_VCPUS, &m->cell[TRANSPORT_UNMEDIATED][s], sizes[s], IPC_UNMEDIATED);
+		add_batch(&plan, PAIR_TWO_VCPUS, &m->cell[TRANSPORT_SLEEPING][s], sizes[s], IPC_SLEEPING);
+		add_batch(&plan, PAIR_ONE_VCPU, &m->cell[TRANSPORT_SAME_VCPU][s], sizes[s], IPC_SLEEPING);
 	}
 	return ipc_guest_open(launcher, m->options->program_dir, &plan, &m->guest, why);
 }
@@ -248,7 +252,8 @@ static int run_cell(struct measurement *m, enum transport transport, size_t size
 	double stream_us = 0;
 	int error;
 
-	if (transport == TRANSPORT_CHANNEL || transport == TRANSPORT_UNMEDIATED)
+	if (transport == TRANSPORT_CHANNEL || transport == TRANSPORT_UNMEDIATED ||
+	    transport == TRANSPORT_SLEEPING)
 		error = run_channel(m, PAIR_TWO_VCPUS, times, &stream_us, why);
 	else if (transport == TRANSPORT_SAME_VCPU)
 		error = run_channel(m, PAIR_ONE_VCPU, times, &stream_us, why);

@@ -29,6 +29,7 @@ static const char policy[] = "(type bench_client_t)\n"
 static void put_pair(FILE *to, const struct ipc_plan *plan, enum ipc_pair pair, uint32_t first)
 {
 	static const uint32_t vcpus[N_PAIRS][2] = {{0, 1}, {2, 2}};
+	static const char kinds[] = {[IPC_SPINNING] = 'm', [IPC_UNMEDIATED] = 'u', [IPC_SLEEPING] = 's'};
 
 	fprintf(to,
 	        "%s\n  { name = \"server%d\"; program = \"pingpong\"; args = (\"serve\");\n"
@@ -41,8 +42,8 @@ static void put_pair(FILE *to, const struct ipc_plan *plan, enum ipc_pair pair, 
 	for (size_t i = 0; i < plan->n_batches[pair]; i++) {
 		const struct ipc_batch *batch = &plan->batch[pair][i];
 
-		fprintf(to, ", \"%c:%u:%u:%u\"", batch->unmediated ? 'u' : 'm', batch->bytes,
-		        batch->n_round_trips, batch->n_messages);
+		fprintf(to, ", \"%c:%u:%u:%u\"", kinds[batch->kind], batch->bytes, batch->n_round_trips,
+		        batch->n_messages);
 	}
 	fputs("); }", to);
 }

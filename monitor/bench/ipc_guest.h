@@ -25,8 +25,14 @@ enum ipc_pair {
 #define IPC_MAX_TIMES (IPC_BULK_BYTES / sizeof(uint32_t))
 #define IPC_MAX_BATCHES 28u /* of one pair */
 
+enum ipc_kind {
+	IPC_SPINNING,
+	IPC_UNMEDIATED, /* the same, but the ring looks at a private copy of its record */
+	IPC_SLEEPING,
+};
+
 struct ipc_batch {
-	uint32_t unmediated; /* the ring looks at a private copy of its record */
+	enum ipc_kind kind;
 	uint32_t bytes;
 	uint32_t n_round_trips; /* timed; at most IPC_MAX_TIMES, or 0 times are given back */
 	uint32_t n_messages;    /* one way, as fast as they go */

@@ -35,7 +35,7 @@ static const char help[] =
 	"  --programs     the folder of the domain programs, if it is not beside this program\n"
 	"\n"
 	"Row 0 is a change that finds nothing to revoke. The floor is a stop and a resume with nothing\n"
-	"between them, once in every run.\n";
+	"between them, once in every run and at the same place: after the preparation.\n";
 
 /* Spencer et al. 1999: milliseconds on a 200 MHz machine, here in microseconds. */
 static const double paper_n[] = {1, 2, 4, 8, 16};
@@ -328,7 +328,7 @@ static int print_human(const struct measurement *m)
 	const struct options *options = m->options;
 	const struct stats *last = &m->row[m->n_rows - 1][PART_TOTAL];
 
-	printf("Revoking every connection of a %s: %u vCPUs, --stop %s, %u runs each%s.\n"
+	printf("Revoking every connection, shape %s: %u vCPUs, --stop %s, %u runs each%s.\n"
 	       "Microseconds; medians unless the heading says otherwise. The paper's machine had 200 "
 	       "MHz.\n\n",
 	       shape_name(options->shape), options->n_vcpus, stop_mode_name(options->stop), options->n_runs,

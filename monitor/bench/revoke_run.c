@@ -144,7 +144,7 @@ static void take_times(const json_t *report, struct revoke_samples *samples, uin
 static int push(struct run *run, const char *policy, struct revoke_samples *samples, uint64_t n_cut,
                 char why[static WHY_BYTES])
 {
-	json_t *report = scene_push(run->scene, policy, run->row->stop, why);
+	json_t *report = scene_push(run->scene, policy, run->row->stop, false, why);
 	uint64_t cut;
 
 	if (!report)
@@ -160,16 +160,25 @@ static int push(struct run *run, const char *policy, struct revoke_samples *samp
 	return -EPROTO;
 }
 
+/*
+ * Stop and resume where a change stops: when the same change has been prepared, and
+ * its plan thrown away. A stop out of the blue finds cores that have gone to sleep, and takes longer.
+ */
 static int measure_floor(struct run *run, char why[static WHY_BYTES])
 {
+	json_t *report = scene_push(run->scene, run->deny, run->row->stop, true, why);
 	struct machine *machine = scene_guest(run->scene)->machine;
 	uint64_t begun = loop_now();
-	struct stop_report report;
-	int error = stop_machines(&machine, 1, begun + STOP_PATIENCE_NS, &report, NULL, why);
+	struct stop_report stopped;
+	int error;
 
+	if (!report)
+		return -EPROTO;
+	error = stop_machines(&machine, 1, begun + STOP_PATIENCE_NS, &stopped, NULL, why);
 	if (error == 0)
 		error = resume_machines(&machine, 1, begun + STOP_PATIENCE_NS, why);
 	run->row->floor[run->number] = (double)(loop_now() - begun) / 1000.0;
+	json_decref(report);
 	return error;
 }
 

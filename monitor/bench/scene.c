@@ -188,10 +188,12 @@ int scene_until(struct scene *scene, bool (*condition)(struct scene *scene, void
 	return -ECHILD;
 }
 
-json_t *scene_push(struct scene *scene, const char *policy, enum stop_mode stop, char why[static WHY_BYTES])
+json_t *scene_push(struct scene *scene, const char *policy, enum stop_mode stop, bool plan_only,
+                   char why[static WHY_BYTES])
 {
 	struct policy_source sources[N_SOURCES];
 	struct change_request request = {.kind = CHANGE_POLICY,
+	                                 .plan_only = plan_only,
 	                                 .stop = stop,
 	                                 .author = posture_self(scene->stage->monitor),
 	                                 .sources = sources,

@@ -42,8 +42,9 @@ int scene_until(struct scene *scene, bool (*condition)(struct scene *scene, void
 /* Does every domain sleep in its kernel? */
 bool scene_all_blocked(struct scene *scene);
 
-/* Pushes base.cil and this text; the report, or NULL and why. */
-json_t *scene_push(struct scene *scene, const char *policy, enum stop_mode stop, char why[static WHY_BYTES]);
+/* Pushes base.cil and this text, or only plans that; the report, or NULL and why. */
+json_t *scene_push(struct scene *scene, const char *policy, enum stop_mode stop, bool plan_only,
+                   char why[static WHY_BYTES]);
 
 /* Raises a domain's events, as a cut of a channel of its would. */
 void scene_wake(struct scene *scene, uint32_t domain);
