@@ -16,10 +16,12 @@ static unsigned n_reads;
 
 static void note(const volatile void *address, size_t bytes)
 {
-	if (n_reads == MOST_READS)
+	unsigned i = __atomic_fetch_add(&n_reads, 1, __ATOMIC_RELAXED);
+
+	if (i >= MOST_READS)
 		return;
-	reads[n_reads].address = (uintptr_t)address;
-	reads[n_reads++].bytes = bytes;
+	reads[i].address = (uintptr_t)address;
+	reads[i].bytes = bytes;
 }
 
 uint64_t shim_load(const volatile void *address, size_t bytes, int unused)
@@ -52,7 +54,7 @@ unsigned shim_reads(const volatile void *begin, size_t bytes)
 	uintptr_t first = (uintptr_t)begin;
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < n_reads; i++)
+	for (unsigned i = 0; i < n_reads && i < MOST_READS; i++)
 		n += reads[i].address < first + bytes && first < reads[i].address + reads[i].bytes;
 	return n;
 }

@@ -110,7 +110,7 @@ Test(hostile, bulk_offsets_stay_within_the_area)
 /* A reader that says it has read more than was sent, or less than it said before. */
 Test(hostile, a_read_position_that_cannot_be_breaks_the_channel)
 {
-	static const uint64_t positions[] = {65, 66, 1ull << 31, UINT32_MAX, UINT64_MAX, 9};
+	static const uint64_t positions[] = {75, 9, 1ull << 31, UINT32_MAX, UINT64_MAX};
 
 	for (size_t i = 0; i < sizeof(positions) / sizeof(*positions); i++) {
 		struct ring_pair pair;
