@@ -162,7 +162,7 @@ $(BUILD)/tests/vmm: | $(filter build/tests/kernels/%,$(HOSTILE))
 MONITOR_WRAP := launcher_spawn machine_create mediation_request mmap malloc calloc realloc reallocarray strdup
 comma := ,
 $(BUILD)/tests/monitor $(BUILD)/tests/monitor-control: HOST_LD += $(addprefix -Wl$(comma)--wrap=,$(MONITOR_WRAP))
-$(BUILD)/tests/monitor: | $(BUILD)/tests/monitor-control $(HOSTILE)
+$(BUILD)/tests/monitor: | $(BUILD)/tests/monitor-control $(filter build/tests/domains/t_% build/tests/kernels/%,$(HOSTILE))
 
 $(BUILD)/obj/tests/control/commit.o: monitor/commit.c | build/.deps
 	$(call say,CC,$@)

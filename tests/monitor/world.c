@@ -1,9 +1,11 @@
 #include "tests/monitor/world.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "monitor/audit.h"
@@ -33,15 +35,16 @@ const char MANIFEST_USUAL[] =
 	"domains = (\n" ACTOR("one", "0", "") ",\n" ACTOR("two", "1", "offers = ( \"svc\" );") ",\n" ACTOR(
 		"three", "0", "") ",\n" ACTOR("four", "1", "offers = ( \"aux\" );") " );\n";
 
-const char MANIFEST_TRAFFIC[] = "name = \"test\"; vcpus = 2;\n"
-				"domains = (\n"
-				"{ name = \"source\"; program = \"" TEST_DOMAINS
-				"t_traffic.elf\"; args = ( \"client\" ); vcpu = 0; " CONTEXT(
-					"source_t") " },\n"
-						    "{ name = \"sink\"; program = \"" TEST_DOMAINS
-						    "t_traffic.elf\"; args = ( \"server\" ); vcpu = "
-                                                    "1; " CONTEXT("sink_t") " offers = ( " LANE(
-							    "a") ", " LANE("b") ", " LANE("c") ", " LANE("d") " ); } );\n";
+const char MANIFEST_TRAFFIC[] =
+	"name = \"test\"; vcpus = 2;\n"
+	"domains = (\n"
+	"{ name = \"source\"; program = \"" TEST_DOMAINS
+	"t_traffic.elf\"; args = ( \"client\" ); vcpu = 0; " CONTEXT(
+		"source_t") " },\n"
+			    "{ name = \"sink\"; program = \"" TEST_DOMAINS
+			    "t_traffic.elf\"; args = ( \"server\" ); vcpu = "
+			    "1; " CONTEXT("sink_t") " offers = ( " LANE("a") ", " LANE("b") ", " LANE(
+				    "c") ", " LANE("d") " ); } );\n";
 
 /* ---- the loop ---- */
 
@@ -109,6 +112,22 @@ static bool all_ready(struct world *world, void *opaque)
 	return true;
 }
 
+/* All threads but the loop's. Security servers are not slowed down, being children of the launcher. */
+static void lower_threads(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	struct dirent *task;
+
+	cr_assert_not_null(tasks);
+	while ((task = readdir(tasks))) {
+		pid_t thread = atoi(task->d_name);
+
+		if (thread > 0 && thread != getpid())
+			setpriority(PRIO_PROCESS, (id_t)thread, 15);
+	}
+	closedir(tasks);
+}
+
 void world_open(struct world *world, const struct world_options *options)
 {
 	static const struct world_options none;
@@ -132,6 +151,8 @@ void world_open(struct world *world, const struct world_options *options)
 	if (given->not_started)
 		return;
 	cr_assert_eq(stage_start(world->stage, line), 0, "%s", line);
+	if (given->busy)
+		lower_threads();
 	if (!given->not_ready)
 		world_until(world, all_ready, NULL, "every domain is up");
 }

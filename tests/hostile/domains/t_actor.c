@@ -14,11 +14,17 @@ static uint8_t *buffer;
 
 static int64_t keep(int result, struct channel *channel)
 {
+	uint32_t i = 0;
+
 	if (result != CALL_OK)
 		return result;
-	DOMAIN_ASSERT(n_handles < N_HANDLES);
-	handles[n_handles] = channel;
-	mail->value[0] = n_handles++;
+	/* The library's state of a slot is used again, and so is its handle. */
+	while (i < n_handles && handles[i] != channel)
+		i++;
+	DOMAIN_ASSERT(i < N_HANDLES);
+	if (i == n_handles)
+		handles[n_handles++] = channel;
+	mail->value[0] = i;
 	return CALL_OK;
 }
 
