@@ -493,3 +493,19 @@ int world_fault_vector(struct world *world, uint32_t domain)
 	pthread_mutex_unlock(&world->lock);
 	return vector;
 }
+
+void world_wait_link(struct world *world, uint32_t channel)
+{
+	struct timespec deadline;
+	bool accepted;
+
+	deadline_set(&deadline);
+	pthread_mutex_lock(&world->lock);
+	while (!world->link[channel].accepted && wait_change(world, &deadline))
+		continue;
+	accepted = world->link[channel].accepted;
+	if (!accepted)
+		say_lines(world);
+	pthread_mutex_unlock(&world->lock);
+	cr_assert(accepted, "channel %u was not accepted", channel);
+}

@@ -59,6 +59,9 @@ int world_fault_vector(struct world *world, uint32_t domain);
 /* Cuts flows of the n-th channel that was opened (from 0): record, sever, events, wake. */
 void world_cut(struct world *world, uint32_t channel, bool client_to_server, bool server_to_client);
 
+/* Waits until the n-th channel has been accepted. */
+void world_wait_link(struct world *world, uint32_t channel);
+
 /* Raises the domain's host_events and wakes its vCPU: a wake-up for nothing. */
 void world_wake(struct world *world, uint32_t domain);
 
