@@ -144,6 +144,20 @@ static int save_policy(const struct cli_call *call, const char *path)
 	return CLI_DONE;
 }
 
+/* What the operator has done on top of the policy. */
+static void print_alterations(const json_t *body)
+{
+	json_t *rule, *value, *set = json_object_get(body, "set");
+	const char *name;
+	size_t i;
+
+	json_array_foreach(json_object_get(body, "revoked"), i, rule)
+		printf("revoked: %s %s:%s %s\n", cli_text(rule, "source"), cli_text(rule, "target"),
+	               cli_text(rule, "class"), cli_text(rule, "permissions"));
+	json_object_foreach(set, name, value)
+		printf("set: %s %s\n", name, json_is_true(value) ? "on" : "off");
+}
+
 int cli_policy_show(const struct cli_call *call)
 {
 	const char *output = cli_value(call, "--output");
@@ -163,6 +177,7 @@ int cli_policy_show(const struct cli_call *call)
 	       json_is_true(json_object_get(body, "mls")) ? "with levels" : "without levels",
 	       cli_integer(body, "bytes"));
 	printf("operator: %s\n", cli_text(body, "operator_context"));
+	print_alterations(body);
 	if (output)
 		printf("saved as %s\n", output);
 	json_decref(body);

@@ -14,6 +14,15 @@
 	{                                                                                                    \
 		"--deadline", "SECONDS", "how long --until may wait, for a monitor to appear too (10)"       \
 	}
+#define PLAN_OPTION                                                                                          \
+	{                                                                                                    \
+		"--plan", NULL, "show what it would cut, and why; change nothing"                            \
+	}
+#define FORCE_OPTION                                                                                         \
+	{                                                                                                    \
+		"--force", NULL, "also if you could then not change it back"                                 \
+	}
+#define CHANGE_OPTIONS PLAN_OPTION, STOP_OPTION, FORCE_OPTION
 #define RUN_OPTIONS                                                                                          \
 	{"--policy", "FILE", "replaces the manifest's policy; may be given again"},                          \
 		{"--data", "DOMAIN=FILE", "the data file of a domain"},                                      \
@@ -135,6 +144,59 @@ const struct cli_verb cli_verbs[] = {
 		.run = cli_policy_explain,
 	},
 	{
+		.name = "policy bool",
+		.operands = "[NAME on|off]",
+		.most = 2,
+		.summary = "list the policy's booleans, or set one and cut what that forbids",
+		.help = "A boolean that was set keeps its value over pushes, as long as the policy has it.",
+		.shared = CLI_JSON | CLI_SOCKET,
+		.options = {CHANGE_OPTIONS},
+		.run = cli_policy_bool,
+	},
+	{
+		.name = "policy enforce",
+		.operands = "on|off",
+		.least = 1,
+		.most = 1,
+		.summary = "enforce the policy, or only report what it would deny",
+		.help = "Turning it on cuts at once what was opened meanwhile against the policy.",
+		.shared = CLI_JSON | CLI_SOCKET,
+		.options = {CHANGE_OPTIONS},
+		.run = cli_policy_enforce,
+	},
+	{
+		.name = "policy revoke",
+		.operands = "SOURCE TARGET CLASS PERMISSION",
+		.least = 4,
+		.most = 4,
+		.summary = "take single permissions back, whatever the policy says",
+		.help = "SOURCE and TARGET are contexts, types, or * for any; PERMISSION may be * too. It "
+                        "only narrows,\n"
+			"survives pushes, and is listed by policy show.",
+		.shared = CLI_JSON | CLI_SOCKET,
+		.options = {{"--try", NULL, "show what it would cut; change nothing"}, CHANGE_OPTIONS},
+		.run = cli_policy_revoke,
+	},
+	{
+		.name = "policy grant",
+		.operands = "SOURCE TARGET CLASS PERMISSION",
+		.least = 4,
+		.most = 4,
+		.summary = "end a policy revoke of the same words",
+		.help = "It removes what a revoke took back. What the policy denies it cannot give.",
+		.shared = CLI_JSON | CLI_SOCKET,
+		.options = {{"--try", NULL, "show what it would cut; change nothing"}, CHANGE_OPTIONS},
+		.run = cli_policy_grant,
+	},
+	{
+		.name = "policy reset",
+		.most = 0,
+		.summary = "end every policy revoke, and check everything again",
+		.shared = CLI_JSON | CLI_SOCKET,
+		.options = {CHANGE_OPTIONS},
+		.run = cli_policy_reset,
+	},
+	{
 		.name = "guest list",
 		.most = 0,
 		.summary = "list guests with their states and counters",
@@ -158,6 +220,36 @@ const struct cli_verb cli_verbs[] = {
 		.run = cli_domain_list,
 	},
 	{
+		.name = "domain relabel",
+		.operands = "DOMAIN CONTEXT",
+		.least = 2,
+		.most = 2,
+		.summary = "give a domain another context; cut what that may not have",
+		.shared = CLI_JSON | CLI_SOCKET,
+		.options = {CHANGE_OPTIONS},
+		.run = cli_domain_relabel,
+	},
+	{
+		.name = "domain quarantine",
+		.operands = "DOMAIN",
+		.least = 1,
+		.most = 1,
+		.summary = "cut a domain off from everything, and refuse it everything new",
+		.shared = CLI_JSON | CLI_SOCKET,
+		.options = {CHANGE_OPTIONS},
+		.run = cli_domain_quarantine,
+	},
+	{
+		.name = "domain release",
+		.operands = "DOMAIN",
+		.least = 1,
+		.most = 1,
+		.summary = "end a quarantine: new connects are decided by policy again",
+		.shared = CLI_JSON | CLI_SOCKET,
+		.options = {CHANGE_OPTIONS},
+		.run = cli_domain_release,
+	},
+	{
 		.name = "channel list",
 		.most = 0,
 		.summary = "list channels: who is connected to whom, and what flows",
@@ -167,6 +259,16 @@ const struct cli_verb cli_verbs[] = {
 		.shared = CLI_JSON | CLI_SOCKET,
 		.options = {{"--until", "N", "waits until N channels are open"}, PATIENCE_OPTION},
 		.run = cli_channel_list,
+	},
+	{
+		.name = "channel cut",
+		.operands = "CHANNEL",
+		.least = 1,
+		.most = 1,
+		.summary = "cut one channel; a new connect is decided by policy",
+		.shared = CLI_JSON | CLI_SOCKET,
+		.options = {CHANGE_OPTIONS},
+		.run = cli_channel_cut,
 	},
 	{
 		.name = "status",

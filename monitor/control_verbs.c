@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "monitor/audit.h"
-#include "monitor/change.h"
+#include "monitor/control_change.h"
 #include "monitor/control_query.h"
 #include "monitor/control_request.h"
 #include "monitor/guest.h"
@@ -23,28 +23,11 @@
 #define GUEST_STOP_NS 2000000000ull
 #define MAX_SOURCE_NAME_BYTES 4096u
 
-/* Members of the request, by a strict format of jansson's; false: replied already. */
-
-static bool unpack(struct control_request *request, const char *format, ...)
-{
-	json_error_t error;
-	va_list arguments;
-	int result;
-
-	json_object_del(request->message.json, "verb");
-	va_start(arguments, format);
-	result = json_vunpack_ex(request->message.json, &error, JSON_STRICT, format, arguments);
-	va_end(arguments);
-	if (result)
-		request_fail(request, "bad request: %s: %s", request->verb->name, error.text);
-	return result == 0;
-}
-
 /* ---- what the monitor shows ---- */
 
 static void show(struct control_request *request, json_t *(*view)(struct monitor *monitor))
 {
-	if (unpack(request, "{}"))
+	if (control_unpack(request, "{}"))
 		request_reply_json(request, view(request->monitor));
 }
 
@@ -77,7 +60,7 @@ static void run_policy_image(struct control_request *request)
 {
 	const struct policy_instance *policy = &request->monitor->posture->policy;
 
-	if (unpack(request, "{}"))
+	if (control_unpack(request, "{}"))
 		request_reply_fd(request, policy->image_fd, policy->image_bytes);
 }
 
@@ -92,7 +75,7 @@ static void run_audit(struct control_request *request)
 	json_t *list;
 	uint64_t newest;
 
-	if (!unpack(request, "{s?I s?I}", "lines", &lines, "after", &after))
+	if (!control_unpack(request, "{s?I s?I}", "lines", &lines, "after", &after))
 		return;
 	if (lines < 0 || lines > MAX_AUDIT_LINES || after < 0) {
 		request_fail(request, "audit: lines is 0 to %d, after a serial number", MAX_AUDIT_LINES);
@@ -106,20 +89,6 @@ static void run_audit(struct control_request *request)
 }
 
 /* ---- changes ---- */
-
-static void change_done(void *opaque, int status, json_t *report, const char *why)
-{
-	struct control_request *request = opaque;
-
-	request->changing = false;
-	if (status == -EOWNERDEAD)
-		request_reply(request, 1, *why ? why : "in force, but guests were killed: see the report",
-		              report);
-	else if (status < 0)
-		request_reply(request, 1, why, report);
-	else
-		request_reply_json(request, report);
-}
 
 /* The names that the client gave its descriptors, one for each. */
 static bool read_sources(struct control_request *request, json_t *files, struct policy_source *sources)
@@ -147,35 +116,22 @@ static bool read_sources(struct control_request *request, json_t *files, struct 
 static void begin_policy_change(struct control_request *request, bool plan_only)
 {
 	struct policy_source sources[MAX_POLICY_FILES];
-	const char *stop = stop_mode_name(request->monitor->stop);
-	char why[WHY_BYTES];
+	const char *stop = NULL;
 	json_t *files;
-	int force = 0, mode, error;
+	int force = 0;
 
-	if (!unpack(request, "{s:o s?s s?b}", "files", &files, "stop", &stop, "force", &force) ||
+	if (!control_unpack(request, "{s:o s?s s?b}", "files", &files, "stop", &stop, "force", &force) ||
 	    !read_sources(request, files, sources))
 		return;
-	mode = stop_mode_find(stop);
-	if (mode < 0) {
-		request_fail(request, "stop mode \"%.32s\" is not one of all, affected, none", stop);
-		return;
-	}
-	request->changing = true;
-	error = change_begin(request->monitor,
+	control_begin_change(request,
 	                     &(struct change_request){
 				     .kind = CHANGE_POLICY,
 				     .plan_only = plan_only,
 				     .force = force,
-				     .stop = (enum stop_mode)mode,
-				     .author = request->subject,
 				     .sources = sources,
 				     .n_sources = request->message.n_fds,
 			     },
-	                     change_done, request, why);
-	if (error < 0) {
-		request->changing = false;
-		request_fail(request, "%s", why);
-	}
+	                     stop);
 }
 
 static void run_policy_push(struct control_request *request)
@@ -232,7 +188,7 @@ static void run_guest_stop(struct control_request *request)
 	const char *name;
 	struct guest *guest;
 
-	if (!unpack(request, "{s:s}", "guest", &name))
+	if (!control_unpack(request, "{s:s}", "guest", &name))
 		return;
 	guest = find_guest(request, name);
 	if (!guest)
@@ -252,7 +208,7 @@ static void run_shutdown(struct control_request *request)
 	struct registry *registry;
 	int status = 0;
 
-	if (!unpack(request, "{}"))
+	if (!control_unpack(request, "{}"))
 		return;
 	registry = registry_lock(monitor);
 	for (uint32_t g = 0; g < registry->n_guests; g++)
@@ -272,6 +228,16 @@ static const struct control_verb verbs[] = {
 	{"policy plan", CLASS_MONITOR, MONITOR_COMPUTE, MAX_POLICY_FILES, run_policy_plan},
 	{"policy query", CLASS_MONITOR, MONITOR_COMPUTE, 0, control_run_query},
 	{"policy explain", CLASS_MONITOR, MONITOR_COMPUTE, 0, control_run_explain},
+	{"policy bool", CLASS_MONITOR, MONITOR_SETBOOL, 0, control_run_bool},
+	{"policy bool list", CLASS_MONITOR, MONITOR_GETATTR, 0, control_run_bool_list},
+	{"policy enforce", CLASS_MONITOR, MONITOR_SETENFORCE, 0, control_run_enforce},
+	{"policy revoke", CLASS_MONITOR, MONITOR_OVERLAY, 0, control_run_revoke},
+	{"policy grant", CLASS_MONITOR, MONITOR_OVERLAY, 0, control_run_grant},
+	{"policy reset", CLASS_MONITOR, MONITOR_OVERLAY, 0, control_run_reset},
+	{"domain relabel", CLASS_DOMAIN, 0, 0, control_run_relabel},
+	{"domain quarantine", CLASS_DOMAIN, 0, 0, control_run_quarantine},
+	{"domain release", CLASS_DOMAIN, 0, 0, control_run_release},
+	{"channel cut", CLASS_CHANNEL, 0, 0, control_run_cut},
 	{"audit", CLASS_MONITOR, MONITOR_READ_AUDIT, 0, run_audit},
 	{"guest list", CLASS_GUEST, GUEST_GETATTR, 0, run_guest_list},
 	{"guest stop", CLASS_GUEST, GUEST_STOP, 0, run_guest_stop},

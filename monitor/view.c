@@ -84,18 +84,45 @@ json_t *view_status(struct monitor *monitor)
 		"guests", view_guests(monitor), "counters", counters_json(monitor));
 }
 
+static json_t *overlay_json(const struct overlay *overlay)
+{
+	json_t *rules = json_array();
+
+	for (size_t i = 0; i < overlay->n_rules; i++) {
+		const struct overlay_rule *rule = &overlay->rules[i];
+		char permissions[WHY_BYTES];
+
+		class_format(rule->tclass, rule->permissions, permissions, sizeof(permissions));
+		json_array_append_new(rules, json_pack("{s:s s:s s:s s:s}", "source", rule->source, "target",
+		                                       rule->target, "class", class_name(rule->tclass),
+		                                       "permissions", permissions));
+	}
+	return rules;
+}
+
+static json_t *settings_json(const struct settings *settings)
+{
+	json_t *booleans = json_object();
+
+	for (size_t i = 0; i < settings->n_booleans; i++)
+		json_object_set_new(booleans, settings->booleans[i].name,
+		                    json_boolean(settings->booleans[i].value));
+	return booleans;
+}
+
 json_t *view_policy(struct monitor *monitor)
 {
 	const struct policy_instance *policy = &monitor->posture->policy;
 	char fingerprint[33];
 
 	fingerprint_text(policy, fingerprint);
-	return json_pack("{s:I s:s s:b s:I s:I s:I s:b s:I s:s}", "policy_number",
+	return json_pack("{s:I s:s s:b s:I s:I s:I s:b s:I s:s s:o s:o}", "policy_number",
 	                 (json_int_t)monitor->posture->policy_number, "fingerprint", fingerprint, "enforcing",
 	                 monitor->posture->enforcing, "types", (json_int_t)policy->n_types, "rules",
 	                 (json_int_t)policy->n_rules, "booleans", (json_int_t)policy->n_booleans, "mls",
 	                 policy->mls, "bytes", (json_int_t)policy->image_bytes, "operator_context",
-	                 policy->operator_context);
+	                 policy->operator_context, "revoked", overlay_json(&monitor->posture->overlay), "set",
+	                 settings_json(&monitor->posture->settings));
 }
 
 static json_t *end_json(struct monitor *monitor, const struct endpoint *end)

@@ -16,6 +16,6 @@ json_t *view_guests(struct monitor *monitor);  /* the "guests" of status, with e
 json_t *view_domains(struct monitor *monitor); /* [{"guest", "domain", "context", "vcpu", "state", "services",
                                                   "slots", "slots_used"}] */
 json_t *view_policy(struct monitor *monitor);  /* number, fingerprint, enforcing, types, rules, booleans, mls,
-                                                  sources' names */
+                                                  overlay, booleans that were set */
 
 #endif
