@@ -12,6 +12,7 @@
 #include "monitor/posture.h"
 #include "vmm/check.h"
 #include "vmm/stop.h"
+#include "vmm/window.h"
 
 #define SHUTDOWN_NS 1000000000ull
 
@@ -171,6 +172,44 @@ static int machine_build(struct guest *guest, const struct manifest *manifest, c
 	return error;
 }
 
+#define MAPPINGS_RESERVE 4096u /* libraries, stacks, heaps, and what a change needs for a moment */
+
+static uint64_t mappings_allowed(void)
+{
+	FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
+	unsigned long long n = 0;
+
+	if (file && fscanf(file, "%llu", &n) != 1)
+		n = 0;
+	if (file)
+		fclose(file);
+	return n;
+}
+
+/*
+ * At vm.max_map_count the host refuses a mapping and a window keeps showing what it showed. So the
+ * worst layout of all windows must fit beforehand (design: 7).
+ */
+static int mappings_check(struct monitor *monitor, const struct guest *guest, char why[static WHY_BYTES])
+{
+	uint64_t needed = window_worst_mappings(guest->machine) + MAPPINGS_RESERVE,
+		 allowed = mappings_allowed();
+	struct registry *registry = registry_lock(monitor);
+
+	for (uint32_t g = 0; g < registry->n_guests; g++)
+		needed += window_worst_mappings(registry->guests[g]->machine);
+	registry_unlock(registry);
+	if (!allowed || needed <= allowed)
+		return 0;
+	snprintf(why, WHY_BYTES,
+	         "the slots of guest %s could need %llu mappings of memory and the host allows %llu: fewer "
+	         "slots, or "
+	         "sysctl vm.max_map_count=%llu",
+	         guest->name, (unsigned long long)needed, (unsigned long long)allowed,
+	         (unsigned long long)needed);
+	return -ENOSPC;
+}
+
 static int slots_init(struct guest *guest)
 {
 	for (uint32_t d = 0; d < guest->n_domains; d++) {
@@ -222,7 +261,9 @@ int guest_create(struct monitor *monitor, const struct manifest *manifest, struc
 	error = machine_build(guest, manifest, why);
 	if (error < 0)
 		goto fail;
-	error = slots_init(guest);
+	error = mappings_check(monitor, guest, why);
+	if (error == 0)
+		error = slots_init(guest);
 	if (error < 0)
 		goto fail;
 	registry = registry_lock(monitor);
