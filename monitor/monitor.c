@@ -175,6 +175,7 @@ int monitor_create(const struct monitor_options *options, struct monitor **out, 
 		monitor_destroy(monitor);
 		return error;
 	}
+	monitor->started = true;
 	audit_notice(monitor->audit, "PORTCULLIS_START", "policy=1 guests=%u", monitor->registry->n_guests);
 	*out = monitor;
 	return 0;
@@ -228,7 +229,7 @@ void monitor_destroy(struct monitor *monitor)
 			machine_kill(guest->machine);
 		guest_destroy(guest);
 	}
-	if (monitor->audit)
+	if (monitor->started)
 		audit_notice(monitor->audit, "PORTCULLIS_STOP", "orderly");
 	posture_destroy(monitor);
 	audit_stop(monitor->audit);

@@ -45,6 +45,7 @@ struct monitor {
 	bool serve;
 	uint64_t started_ns;
 	int signal_fd;
+	bool started; /* its start is in the audit trail, and so will be its end */
 
 	/* Each with a header of its own. */
 	struct loop *loop;         /* loop.h */
