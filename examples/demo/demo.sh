@@ -68,7 +68,7 @@ messages() {
 for tool in "$portcullis" xxhsum audit2allow timeout; do
 	command -v "$tool" >/dev/null || fail "$tool is missing; make installs and builds what the demo needs"
 done
-[ -r "$input" ] || fail "$input cannot be read"
+[ -s "$input" ] && [ -r "$input" ] || fail "$input: not a file with something in it"
 
 step "A file through three domains: source -> courier -> sink"
 timeout 30 "$portcullis" run "$here/stream.conf" --data "source=$input" >"$log" 2>&1 ||

@@ -156,7 +156,8 @@ Test(audit, lines_reach_the_file_in_order)
 	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
 		char number[32];
 
-		snprintf(number, sizeof(number), ":%u): number=%u.", ++n, n);
+		n++;
+		snprintf(number, sizeof(number), ":%u): number=%u.", n, n);
 		cr_expect(strstr(line, number), "expected %s: %s", number, line);
 	}
 	cr_expect_eq(n, 2000);
@@ -284,9 +285,9 @@ Test(audit, a_blocked_file_loses_and_counts)
 		ssize_t got = read(reader, text + used, sizeof(text) - 1 - used);
 
 		cr_assert_gt(got, 0);
-		for (ssize_t i = 0; i < got; i++)
-			if (text[used + (size_t)i])
-				text[used++] = text[used + (size_t)i];
+		for (size_t i = used, end = used + (size_t)got; i < end; i++)
+			if (text[i]) /* what filled the pipe */
+				text[used++] = text[i];
 	}
 	text[used] = '\0';
 	audit_stop(audit);

@@ -3,6 +3,8 @@
  * that are never early, signals of other kinds that do not matter.
  */
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>

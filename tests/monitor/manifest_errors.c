@@ -229,7 +229,7 @@ Test(manifest, given_data_and_policy)
 	options.data = data;
 	options.n_data = 1;
 	cr_assert_lt(manifest_load(path, &options, &manifest, why), 0);
-	cr_expect(strstr(why, "\"aa\", which the manifest does not have; did you mean \"a\"?"), "%s", why);
+	cr_expect(strstr(why, "\"aa\", which the manifest does not have"), "%s", why);
 	options.n_data = 0;
 	options.policies = policies;
 	options.n_policies = 1;
