@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "monitor/bench/options.h"
+#include "monitor/bench/progress.h"
 #include "monitor/bench/revoke_run.h"
 #include "monitor/bench/scene.h"
 #include "monitor/bench/stats.h"
@@ -172,8 +173,7 @@ static double *samples_of(struct measurement *m, unsigned kind, size_t row)
 #define KIND_FLOOR (2u * N_PARTS)
 #define N_KINDS (2u * N_PARTS + 1)
 
-static int measure_row(struct measurement *m, size_t r, struct launcher *launcher, struct progress *progress,
-                       char why[static WHY_BYTES])
+static struct revoke_row row_of(struct measurement *m, size_t r)
 {
 	const struct options *options = m->options;
 	struct revoke_row row = {
@@ -191,7 +191,7 @@ static int measure_row(struct measurement *m, size_t r, struct launcher *launche
 		row.cut.part[part] = samples_of(m, KIND_CUT + part, r);
 		row.idle.part[part] = samples_of(m, KIND_IDLE + part, r);
 	}
-	return revoke_run(launcher, &row, progress, why);
+	return row;
 }
 
 static void evaluate(struct measurement *m)
@@ -213,9 +213,27 @@ static void evaluate(struct measurement *m)
 	stats_line(paper_n, paper_total, N_PAPER, &m->paper_fit);
 }
 
-static int measure(struct measurement *m, struct launcher *launcher, char why[static WHY_BYTES])
+/* All rows take turns in every run, so that a host that drifts drifts under all of them. */
+static int run_rows(struct measurement *m, struct revoke_row *rows, char why[static WHY_BYTES])
 {
 	struct progress progress;
+	int error = 0;
+
+	progress_begin(&progress, m->n_rows * m->options->n_runs);
+	for (uint32_t run = 0; run < m->options->n_runs; run++)
+		for (size_t r = 0; r < m->n_rows && error == 0; r++) {
+			progress_step(&progress, "%s, run %u of %u, %u connections",
+			              shape_name(m->options->shape), run + 1, m->options->n_runs, rows[r].n);
+			error = revoke_run(&rows[r], run, why);
+		}
+	progress_end(&progress);
+	return error;
+}
+
+static int measure(struct measurement *m, struct launcher *launcher, char why[static WHY_BYTES])
+{
+	struct revoke_row rows[MAX_LIST];
+	size_t n_open = 0;
 	int error = 0;
 
 	m->n_rows = m->options->connections.n;
@@ -225,10 +243,14 @@ static int measure(struct measurement *m, struct launcher *launcher, char why[st
 		return -ENOMEM;
 	}
 	m->realtime = scene_prefer_loop();
-	progress_begin(&progress, m->n_rows * m->options->n_runs);
-	for (size_t r = 0; r < m->n_rows && error == 0; r++)
-		error = measure_row(m, r, launcher, &progress, why);
-	progress_end(&progress);
+	for (; n_open < m->n_rows && error == 0; n_open++) {
+		rows[n_open] = row_of(m, n_open);
+		error = revoke_open(&rows[n_open], launcher, why);
+	}
+	if (error == 0)
+		error = run_rows(m, rows, why);
+	while (n_open > 0)
+		revoke_close(&rows[--n_open]);
 	if (error == 0)
 		evaluate(m);
 	return error;

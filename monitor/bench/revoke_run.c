@@ -12,13 +12,6 @@
 
 #define STOP_PATIENCE_NS 10000000000ull
 
-struct run {
-	const struct revoke_row *row;
-	struct scene *scene;
-	uint32_t number;
-	char *allow, *deny; /* policy text */
-};
-
 /* ---- what stands before a cut, and after it ---- */
 
 /* A request has been taken, no answer was given. */
@@ -34,9 +27,9 @@ static bool is_called(struct channel *channel)
 
 static bool all_called(struct scene *scene, void *opaque)
 {
-	const struct run *run = opaque;
+	const struct revoke_row *row = opaque;
 	struct registry *registry = registry_lock(scene_stage(scene)->monitor);
-	bool all = registry->n_channels == run->row->n;
+	bool all = registry->n_channels == row->n;
 
 	for (struct channel *channel = registry->first; channel && all; channel = channel->next)
 		all = is_called(channel);
@@ -56,9 +49,9 @@ static bool none_left(struct scene *scene, void *opaque)
 
 static bool all_told(struct scene *scene, void *opaque)
 {
-	const struct run *run = opaque;
+	const struct revoke_row *row = opaque;
 
-	return scene_n_lines(scene) >= shape_n_holders(run->row->shape, run->row->n);
+	return scene_n_lines(scene) >= shape_n_holders(row->shape, row->n);
 }
 
 static bool is_zero(const void *memory, size_t bytes)
@@ -88,11 +81,11 @@ static const char *end_fault(const struct channel *channel, enum channel_side si
 	return NULL;
 }
 
-static int check_links(struct run *run, char why[static WHY_BYTES])
+static int check_links(struct revoke_row *row, char why[static WHY_BYTES])
 {
-	struct registry *registry = registry_lock(scene_stage(run->scene)->monitor);
+	struct registry *registry = registry_lock(scene_stage(row->scene)->monitor);
 	uint32_t n = registry->n_channels;
-	const char *fault = n == run->row->n ? NULL : "a channel is missing";
+	const char *fault = n == row->n ? NULL : "a channel is missing";
 
 	for (struct channel *channel = registry->first; channel && !fault; channel = channel->next)
 		for (unsigned side = 0; side < N_SIDES && !fault; side++) {
@@ -103,18 +96,18 @@ static int check_links(struct run *run, char why[static WHY_BYTES])
 				         fault);
 		}
 	registry_unlock(registry);
-	if (fault && n != run->row->n)
-		snprintf(why, WHY_BYTES, "%u channels are there after the cut, not %u", n, run->row->n);
+	if (fault && n != row->n)
+		snprintf(why, WHY_BYTES, "%u channels are there after the cut, not %u", n, row->n);
 	return fault ? -EPROTO : 0;
 }
 
 /* Each domain has said how its ends found out, and how many messages passed: one an end. */
-static int check_lines(struct run *run, char why[static WHY_BYTES])
+static int check_lines(struct revoke_row *row, char why[static WHY_BYTES])
 {
 	unsigned long long ends, revoked, messages, all = 0;
 	struct scene_line line;
 
-	for (size_t i = 0; scene_line(run->scene, i, &line); i++) {
+	for (size_t i = 0; scene_line(row->scene, i, &line); i++) {
 		if (sscanf(line.text, "cut ends=%llu revoked=%llu messages=%llu", &ends, &revoked,
 		           &messages) != 3 ||
 		    revoked != ends || messages != ends) {
@@ -124,9 +117,9 @@ static int check_lines(struct run *run, char why[static WHY_BYTES])
 		}
 		all += ends;
 	}
-	if (all == 2ull * run->row->n)
+	if (all == 2ull * row->n)
 		return 0;
-	snprintf(why, WHY_BYTES, "%llu channel ends were told of the cut, not %u", all, 2 * run->row->n);
+	snprintf(why, WHY_BYTES, "%llu channel ends were told of the cut, not %u", all, 2 * row->n);
 	return -EPROTO;
 }
 
@@ -141,17 +134,18 @@ static void take_times(const json_t *report, struct revoke_samples *samples, uin
 		samples->part[part][run] = json_number_value(json_object_get(times, names[part]));
 }
 
-static int push(struct run *run, const char *policy, struct revoke_samples *samples, uint64_t n_cut,
-                char why[static WHY_BYTES])
+/* One change that must cut n_cut flows; its times into samples, if they are wanted. */
+static int push(struct revoke_row *row, const char *policy, uint64_t n_cut, struct revoke_samples *samples,
+                uint32_t run, char why[static WHY_BYTES])
 {
-	json_t *report = scene_push(run->scene, policy, run->row->stop, false, why);
+	json_t *report = scene_push(row->scene, policy, row->stop, false, why);
 	uint64_t cut;
 
 	if (!report)
 		return -EPROTO;
 	cut = (uint64_t)json_integer_value(json_object_get(json_object_get(report, "flows"), "cut"));
 	if (samples)
-		take_times(report, samples, run->number);
+		take_times(report, samples, run);
 	json_decref(report);
 	if (cut == n_cut)
 		return 0;
@@ -161,108 +155,96 @@ static int push(struct run *run, const char *policy, struct revoke_samples *samp
 }
 
 /*
- * Stop and resume where a change stops: when the same change has been prepared, and
- * its plan thrown away. A stop out of the blue finds cores that have gone to sleep, and takes longer.
+ * Stop and resume with nothing between. The second of two counts: a stop out of the blue
+ * finds cores that have gone to sleep, and one that a preparation precedes does not.
  */
-static int measure_floor(struct run *run, char why[static WHY_BYTES])
+static int measure_floor(struct revoke_row *row, uint32_t run, char why[static WHY_BYTES])
 {
-	json_t *report = scene_push(run->scene, run->deny, run->row->stop, true, why);
-	struct machine *machine = scene_guest(run->scene)->machine;
-	uint64_t begun = loop_now();
-	struct stop_report stopped;
-	int error;
-
-	if (!report)
-		return -EPROTO;
-	error = stop_machines(&machine, 1, begun + STOP_PATIENCE_NS, &stopped, NULL, why);
-	if (error == 0)
-		error = resume_machines(&machine, 1, begun + STOP_PATIENCE_NS, why);
-	run->row->floor[run->number] = (double)(loop_now() - begun) / 1000.0;
-	json_decref(report);
-	return error;
-}
-
-static int cut_all(struct run *run, char why[static WHY_BYTES])
-{
-	struct revoke_samples cut = run->row->cut;
-	int error = push(run, run->deny, &cut, 2ull * run->row->n, why);
-
-	if (error == 0)
-		error = check_links(run, why);
-	if (error == 0)
-		error = scene_until(run->scene, all_told, run, "every domain has noticed the cut", why);
-	return error < 0 ? error : check_lines(run, why);
-}
-
-/* A change that cuts nothing tells the domains to close; the next one, to begin anew. */
-static int restore(struct run *run, char why[static WHY_BYTES])
-{
-	struct revoke_samples idle = run->row->idle;
-	int error = push(run, run->deny, &idle, 0, why);
-
-	scene_wake_all(run->scene);
-	if (error == 0)
-		error = scene_until(run->scene, none_left, run, "every channel is closed", why);
-	scene_clear_lines(run->scene);
-	if (error == 0)
-		error = push(run, run->allow, NULL, 0, why);
-	scene_wake_all(run->scene);
-	return error;
-}
-
-static int run_once(struct run *run, char why[static WHY_BYTES])
-{
-	int error = scene_until(run->scene, all_called, run, "every call blocks", why);
-
-	if (error == 0)
-		error = measure_floor(run, why);
-	if (error == 0) /* what the floor stopped has settled again */
-		error = scene_until(run->scene, all_called, run, "every call blocks", why);
-	if (error == 0)
-		error = cut_all(run, why);
-	return error < 0 ? error : restore(run, why);
-}
-
-static int run_all(struct run *run, struct progress *progress, char why[static WHY_BYTES])
-{
+	struct machine *machine = scene_guest(row->scene)->machine;
 	int error = 0;
 
-	for (; run->number < run->row->n_runs && error == 0; run->number++) {
-		char fault[WHY_BYTES];
+	for (int i = 0; i < 2 && error == 0; i++) {
+		uint64_t begun = loop_now();
+		struct stop_report stopped;
 
-		progress_step(progress, "%s of %u connections, run %u of %u", shape_name(run->row->shape),
-		              run->row->n, run->number + 1, run->row->n_runs);
-		error = run_once(run, fault);
-		if (error < 0)
-			snprintf(why, WHY_BYTES, "%s of %u connections, run %u: %.400s",
-			         shape_name(run->row->shape), run->row->n, run->number + 1, fault);
+		error = stop_machines(&machine, 1, begun + STOP_PATIENCE_NS, &stopped, NULL, why);
+		if (error == 0)
+			error = resume_machines(&machine, 1, begun + STOP_PATIENCE_NS, why);
+		row->floor[run] = (double)(loop_now() - begun) / 1000.0;
 	}
 	return error;
 }
 
-int revoke_run(struct launcher *launcher, struct revoke_row *row, struct progress *progress,
-               char why[static WHY_BYTES])
+static int cut_all(struct revoke_row *row, uint32_t run, char why[static WHY_BYTES])
+{
+	int error = push(row, row->deny, 2ull * row->n, &row->cut, run, why);
+
+	if (error == 0)
+		error = check_links(row, why);
+	if (error == 0)
+		error = scene_until(row->scene, all_told, row, "every domain has noticed the cut", why);
+	return error < 0 ? error : check_lines(row, why);
+}
+
+/* A change that cuts nothing tells the domains to close; the next one, to begin anew. */
+static int restore(struct revoke_row *row, uint32_t run, char why[static WHY_BYTES])
+{
+	int error = push(row, row->deny, 0, &row->idle, run, why);
+
+	scene_wake_all(row->scene);
+	if (error == 0)
+		error = scene_until(row->scene, none_left, row, "every channel is closed", why);
+	scene_clear_lines(row->scene);
+	if (error == 0)
+		error = push(row, row->allow, 0, NULL, run, why);
+	scene_wake_all(row->scene);
+	return error;
+}
+
+static int run_once(struct revoke_row *row, uint32_t run, char why[static WHY_BYTES])
+{
+	int error = scene_until(row->scene, all_called, row, "every call blocks", why);
+
+	if (error == 0)
+		error = measure_floor(row, run, why);
+	if (error == 0) /* what the floor stopped has settled again */
+		error = scene_until(row->scene, all_called, row, "every call blocks", why);
+	if (error == 0)
+		error = cut_all(row, run, why);
+	return error < 0 ? error : restore(row, run, why);
+}
+
+int revoke_run(struct revoke_row *row, uint32_t run, char why[static WHY_BYTES])
+{
+	char fault[WHY_BYTES];
+	int error = run_once(row, run, fault);
+
+	if (error < 0)
+		snprintf(why, WHY_BYTES, "%s of %u connections, run %u: %.400s", shape_name(row->shape),
+		         row->n, run + 1, fault);
+	return error;
+}
+
+int revoke_open(struct revoke_row *row, struct launcher *launcher, char why[static WHY_BYTES])
 {
 	char *manifest = shape_manifest(row->shape, row->n, row->most, row->n_vcpus);
-	struct run run = {
-		.row = row,
-		.allow = shape_policy(row->shape, row->n, row->most, 1),
-		.deny = shape_policy(row->shape, row->n, row->most, 0),
-	};
-	struct scene_options options = {.launcher = launcher,
-	                                .manifest = manifest,
-	                                .policy = run.allow,
-	                                .program_dir = row->program_dir};
+	struct scene_options options = {
+		.launcher = launcher, .manifest = manifest, .program_dir = row->program_dir};
 	int error = -ENOMEM;
 
+	row->allow = shape_policy(row->shape, row->n, row->most, 1);
+	row->deny = shape_policy(row->shape, row->n, row->most, 0);
+	options.policy = row->allow;
 	snprintf(why, WHY_BYTES, "%s", strerror(ENOMEM));
-	if (manifest && run.allow && run.deny)
-		error = scene_open(&options, &run.scene, why);
-	if (error == 0)
-		error = run_all(&run, progress, why);
-	scene_close(run.scene);
+	if (manifest && row->allow && row->deny)
+		error = scene_open(&options, &row->scene, why);
 	free(manifest);
-	free(run.allow);
-	free(run.deny);
 	return error;
+}
+
+void revoke_close(struct revoke_row *row)
+{
+	scene_close(row->scene);
+	free(row->allow);
+	free(row->deny);
 }

@@ -8,11 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "monitor/bench/progress.h"
 #include "monitor/bench/shape.h"
 #include "monitor/manifest.h"
 
 struct launcher;
+struct scene;
 
 enum revoke_part { /* of a change, in the order of the report's times */
 	PART_TOTAL,
@@ -36,14 +36,21 @@ struct revoke_row {
 	enum stop_mode stop;
 	const char *program_dir;
 
-	/* Filled in: n_runs values each. */
+	/* Filled in: a value for each run. */
 	struct revoke_samples cut;  /* the change that revokes n connections */
 	struct revoke_samples idle; /* a change that finds nothing to revoke */
 	double *floor; /* stop_machines and resume_machines alone, calls blocked as before a cut */
+
+	/* Private: between revoke_open and revoke_close. */
+	struct scene *scene;
+	char *allow, *deny; /* policy text */
 };
 
-/* -errno and a line: something failed, or was not as revoked as it must be. */
-int revoke_run(struct launcher *launcher, struct revoke_row *row, struct progress *progress,
-               char why[static WHY_BYTES]);
+/* Builds the row's guest. -errno and a line; revoke_close also then. */
+int revoke_open(struct revoke_row *row, struct launcher *launcher, char why[static WHY_BYTES]);
+void revoke_close(struct revoke_row *row);
+
+/* Run number `run` of the row. -errno and a line: something failed, or was not as revoked as it must be. */
+int revoke_run(struct revoke_row *row, uint32_t run, char why[static WHY_BYTES]);
 
 #endif
