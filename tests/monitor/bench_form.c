@@ -1,0 +1,212 @@
+/*
+ * What `portcullis bench` promises to scripts: one JSON document on standard output
+ * and nothing else there, these names, and statuses 0, 1 and 2.
+ */
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <sched.h>
+#include <string.h>
+
+#include "tests/monitor/cli_child.h"
+
+#define PROGRAMS "--programs", "build/domains"
+
+static json_t *document(struct child *child)
+{
+	json_error_t error;
+	json_t *json;
+
+	cr_assert_eq(child->status, 0, "status %d: %s", child->status, child->err);
+	cr_assert_str_empty(child->err);
+	json = json_loads(child->out, 0, &error); /* refuses anything behind the document */
+	cr_assert_not_null(json, "line %d: %s", error.line, error.text);
+	child_free(child);
+	return json;
+}
+
+static double number(const json_t *object, const char *name)
+{
+	const json_t *value = json_object_get(object, name);
+
+	cr_assert(json_is_number(value), "\"%s\" is missing", name);
+	return json_number_value(value);
+}
+
+static void check_text(const json_t *object, const char *name, const char *text)
+{
+	const char *value = json_string_value(json_object_get(object, name));
+
+	cr_assert(value && strcmp(value, text) == 0, "\"%s\" is \"%s\"", name, value ? value : "missing");
+}
+
+static void check_stats(const json_t *row, const char *name, bool p99)
+{
+	const json_t *stats = json_object_get(row, name);
+
+	cr_assert_leq(number(stats, "median"), number(stats, "max"), "\"%s\"", name);
+	cr_assert_eq(json_object_get(stats, "p99") != NULL, p99, "\"%s\"", name);
+}
+
+static void check_revoke_row(const json_t *row, int connections, int runs)
+{
+	static const char *const parts[] = {"total", "stop", "patch", "resume"};
+
+	cr_assert_eq(number(row, "connections"), connections);
+	cr_assert_eq(number(row, "runs"), runs);
+	for (int i = 0; i < 4; i++)
+		check_stats(row, parts[i], false);
+	cr_assert_gt(number(json_object_get(row, "total"), "median"), 0);
+}
+
+/* Every run checks for itself that each link is dead at both ends; see monitor/bench/revoke_run.c. */
+static void check_revoke(const char *shape, const char *stop)
+{
+	struct child child;
+	const json_t *rows, *fit, *paper;
+	json_t *json;
+
+	need_kvm();
+	child = RUN("bench", "revoke", "--shape", shape, "--stop", stop, "--connections", "1,2", "--runs",
+	            "3", "--json", PROGRAMS);
+	json = document(&child);
+	check_text(json, "shape", shape);
+	check_text(json, "stop", stop);
+	cr_assert_eq(number(json, "vcpus"), 2);
+	rows = json_object_get(json, "rows");
+	cr_assert_eq(json_array_size(rows), 2);
+	check_revoke_row(json_array_get(rows, 0), 1, 3);
+	check_revoke_row(json_array_get(rows, 1), 2, 3);
+	fit = json_object_get(json, "fit");
+	number(fit, "base");
+	number(fit, "per_connection");
+	cr_assert_eq(number(fit, "r2"), 1); /* of two points */
+	check_stats(json_object_get(json, "floor"), "stop_resume", false);
+	paper = json_object_get(json, "paper");
+	cr_assert_eq(json_array_size(json_object_get(paper, "connections")), 5);
+	cr_assert_eq(json_integer_value(json_array_get(json_object_get(paper, "total"), 4)), 1650);
+	json_decref(json);
+}
+
+Test(bench_form, revoke_chain)
+{
+	check_revoke("chain", "all");
+}
+
+Test(bench_form, revoke_pairs_affected)
+{
+	check_revoke("pairs", "affected");
+}
+
+Test(bench_form, revoke_fan_without_a_stop)
+{
+	check_revoke("fan", "none");
+}
+
+Test(bench_form, revoke_for_people)
+{
+	struct child child;
+
+	need_kvm();
+	child = RUN("bench", "revoke", "--connections", "1", "--runs", "1", PROGRAMS);
+	cr_assert_eq(child.status, 0, "%s", child.err);
+	cr_assert_not_null(strstr(child.out, "\nconnections  total  p99"), "%s", child.out);
+	cr_assert_null(strstr(child.out, "\nfit"), "a line through one point: %s", child.out);
+	child_free(&child);
+}
+
+static void check_ipc_rows(const json_t *rows)
+{
+	static const char *const transports[] = {"raw-shared-memory", "channel", "channel-unmediated",
+	                                         "channel-same-vcpu", "pipe",    "unix-seqpacket"};
+	static const int sizes[] = {8, 16, 128, 1024, 4096, 8192, 65536};
+
+	for (int t = 0; t < 6; t++)
+		for (int s = 0; s < 7; s++) {
+			const json_t *row;
+			size_t i, n = 0;
+
+			json_array_foreach((json_t *)rows, i, row)
+			{
+				if (strcmp(json_string_value(json_object_get(row, "transport")),
+				           transports[t]) ||
+				    (int)number(row, "bytes") != sizes[s])
+					continue;
+				n++;
+				cr_assert_gt(number(json_object_get(row, "round_trip"), "median"), 0);
+				cr_assert_gt(number(row, "bytes_per_second"), 0);
+			}
+			cr_assert_eq(n, 1, "%s of %d bytes", transports[t], sizes[s]);
+		}
+}
+
+Test(bench_form, ipc)
+{
+	struct child child;
+	cpu_set_t set;
+	json_t *json;
+
+	need_kvm();
+	cr_assert_eq(sched_getaffinity(0, sizeof(set), &set), 0);
+	if (CPU_COUNT(&set) < 2)
+		cr_skip_test("one core: bench ipc refuses it");
+	child = RUN("bench", "ipc", "--rounds", "1", "--round-trips", "40", "--json", PROGRAMS);
+	json = document(&child);
+	check_ipc_rows(json_object_get(json, "rows"));
+	cr_assert_lt(number(json, "exits_per_message"), 0.001);
+	json_decref(json);
+}
+
+Test(bench_form, help_teaches)
+{
+	struct child child = RUN("bench", "--help");
+
+	cr_assert_eq(child.status, 0);
+	cr_assert_not_null(strstr(child.out, "portcullis bench revoke --shape fan"));
+	child_free(&child);
+	child = RUN("bench", "revoke", "--help");
+	cr_assert_eq(child.status, 0);
+	cr_assert_not_null(strstr(child.out, "--connections"));
+	child_free(&child);
+	child = RUN("bench", "ipc", "--help");
+	cr_assert_eq(child.status, 0);
+	cr_assert_not_null(strstr(child.out, "raw-shared-memory"));
+	child_free(&child);
+}
+
+Test(bench_form, wrong_usage)
+{
+	static const char *const wrong[][6] = {
+		{"bench"},
+		{"bench", "speed"},
+		{"bench", "revoke", "--shape", "star"},
+		{"bench", "revoke", "--stop", "some"},
+		{"bench", "revoke", "--connections", "1,,2"},
+		{"bench", "revoke", "--connections", "0"},
+		{"bench", "revoke", "--connections", "64"}, /* a chain of 65 domains */
+		{"bench", "revoke", "--runs"},
+		{"bench", "revoke", "--runs", "-1"},
+		{"bench", "revoke", "--slow"},
+		{"bench", "revoke", "chain"},
+		{"bench", "ipc", "--rounds", "0"},
+		{"bench", "ipc", "--cores", "one"},
+		{"bench", "ipc", "8"},
+	};
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		struct child child = child_run(wrong[i]);
+
+		cr_assert_eq(child.status, 2, "case %zu ended with %d", i, child.status);
+		cr_assert_str_empty(child.out);
+		cr_assert(strncmp(child.err, "portcullis bench", 16) == 0 && strchr(child.err, '\n') &&
+		                  !strchr(child.err, '\n')[1],
+		          "case %zu: one line, please: %s", i, child.err);
+		child_free(&child);
+	}
+}
+
+Test(bench_form, a_core_that_may_not_be_used)
+{
+	struct child child = RUN("bench", "ipc", "--cores", "0,4000", PROGRAMS);
+
+	EXPECT(child, 1, "--cores: expected two different cores");
+}
