@@ -18,9 +18,6 @@
 #define DOMAIN_CALL ((struct call_page *)VA_CALL)
 #define DOMAIN_PAGE ((const struct domain_page *)VA_RECORD)
 
-/* About 20 us of looking before a wait: less than a wait and its wake-up cost. */
-#define SPIN_LOOKS 500u
-
 struct channel {
 	struct ring ring;
 	const struct slot_record *record;
@@ -48,6 +45,37 @@ static inline void spin_pause(void)
 	asm volatile("pause");
 }
 
+static inline uint64_t tsc_now(void)
+{
+	uint32_t low, high;
+
+	asm volatile("rdtsc" : "=a"(low), "=d"(high));
+	return (uint64_t)high << 32 | low;
+}
+
+/*
+ * Looking for a while before a wait. For as long as a wait and its wake-up take, so that
+ * a peer that sleeps and answers is not slept for in turn: spin_start measures a system call. Not
+ * at all where the peer may need this vCPU.
+ */
+struct spin {
+	uint64_t until; /* TSC */
+	uint32_t n;
+};
+extern uint64_t spin_ticks;
+
+static inline struct spin spin_begin(void)
+{
+	return (struct spin){.until = spin_ticks != 0 ? tsc_now() + spin_ticks : 0};
+}
+
+/* Once more? The clock is read at each sixteenth look. */
+static inline bool spin_more(struct spin *spin)
+{
+	spin_pause();
+	return spin->n++ % 16 != 0 || (spin->until != 0 && tsc_now() < spin->until);
+}
+
 static inline void channel_notify(const struct channel *channel)
 {
 	(void)system_call(SYS_NOTIFY, channel->slot, 0);
@@ -65,5 +93,6 @@ bool wait_events(uint64_t seen, uint64_t deadline);
 /* start.c, before main. */
 void channels_start(void);
 void heap_start(void);
+void spin_start(void);
 
 #endif

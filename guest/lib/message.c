@@ -7,11 +7,6 @@
  */
 #include "guest/lib/domain.h"
 
-static uint32_t looks(void)
-{
-	return domain_shares_vcpu() ? 0 : SPIN_LOOKS;
-}
-
 static int64_t receive(struct channel *channel, void *buffer, size_t size)
 {
 	bool notify = false;
@@ -22,15 +17,27 @@ static int64_t receive(struct channel *channel, void *buffer, size_t size)
 	return result;
 }
 
-static int64_t receive_blocking(struct channel *channel, void *buffer, size_t size, uint64_t timeout_ns)
+/* One look of a receive, or of a call that waits for its reply: a cut of the flow that took the request ends
+ * it too. */
+static int64_t receive_look(struct channel *channel, void *buffer, size_t size, bool is_call)
+{
+	int64_t result = receive(channel, buffer, size);
+
+	if (result == CALL_AGAIN && is_call &&
+	    ring_out_state(&channel->ring, RING_LOAD(channel->ring.word)) == CALL_REVOKED)
+		return CALL_REVOKED;
+	return result;
+}
+
+static int64_t receive_blocking(struct channel *channel, void *buffer, size_t size, uint64_t timeout_ns,
+                                bool is_call)
 {
 	uint64_t deadline, seen;
 	bool awake = true;
 	int64_t result;
 
-	for (uint32_t i = looks(); i > 0; i--) {
-		spin_pause();
-		result = receive(channel, buffer, size);
+	for (struct spin spin = spin_begin(); spin_more(&spin);) {
+		result = receive_look(channel, buffer, size, is_call);
 		if (result != CALL_AGAIN)
 			return result;
 	}
@@ -38,7 +45,7 @@ static int64_t receive_blocking(struct channel *channel, void *buffer, size_t si
 	for (;;) {
 		seen = events_seen();
 		ring_want_message(&channel->ring);
-		result = receive(channel, buffer, size);
+		result = receive_look(channel, buffer, size, is_call);
 		if (result != CALL_AGAIN || !awake)
 			break;
 		awake = wait_events(seen, deadline);
@@ -53,7 +60,7 @@ int64_t channel_receive(struct channel *channel, void *buffer, size_t size, uint
 
 	if (result != CALL_AGAIN || timeout_ns == 0)
 		return result;
-	return receive_blocking(channel, buffer, size, timeout_ns);
+	return receive_blocking(channel, buffer, size, timeout_ns, false);
 }
 
 static int send(struct channel *channel, const void *message, size_t bytes)
@@ -72,8 +79,7 @@ static int send_blocking(struct channel *channel, const void *message, size_t by
 	bool awake = true;
 	int result;
 
-	for (uint32_t i = looks(); i > 0; i--) {
-		spin_pause();
+	for (struct spin spin = spin_begin(); spin_more(&spin);) {
 		result = send(channel, message, bytes);
 		if (result != CALL_AGAIN)
 			return result;
@@ -100,21 +106,22 @@ int channel_send(struct channel *channel, const void *message, size_t bytes, uin
 	return send_blocking(channel, message, bytes, timeout_ns);
 }
 
-/* The clock is read only for a time-out that can end. */
 int64_t channel_call(struct channel *channel, const void *request, size_t request_bytes, void *reply,
                      size_t reply_size, uint64_t timeout_ns, bool *sent)
 {
-	uint64_t deadline = deadline_after(timeout_ns), now;
+	uint64_t deadline = deadline_after(timeout_ns);
 	int result = channel_send(channel, request, request_bytes, timeout_ns);
 
 	if (sent != NULL)
 		*sent = result == CALL_OK;
 	if (result != CALL_OK)
 		return result;
-	if (deadline == FOREVER)
-		return channel_receive(channel, reply, reply_size, FOREVER);
-	now = time_now();
-	return channel_receive(channel, reply, reply_size, now < deadline ? deadline - now : 0);
+	if (deadline != FOREVER) {
+		uint64_t now = time_now();
+
+		timeout_ns = now < deadline ? deadline - now : 0;
+	}
+	return receive_blocking(channel, reply, reply_size, timeout_ns, true);
 }
 
 int channel_stream(struct channel *channel, const void *data, size_t bytes, uint64_t timeout_ns,
@@ -194,11 +201,11 @@ int channel_poll(struct channel_poll *items, size_t n_items, uint64_t timeout_ns
 	bool awake = true;
 	int n = look(items, n_items);
 
-	for (uint32_t i = timeout_ns != 0 ? looks() : 0; n == 0 && i > n_items; i -= (uint32_t)n_items + 1) {
-		spin_pause();
-		n = look(items, n_items);
-	}
 	if (n != 0 || timeout_ns == 0)
+		return n;
+	for (struct spin spin = spin_begin(); n == 0 && spin_more(&spin);)
+		n = look(items, n_items);
+	if (n != 0)
 		return n;
 	deadline = deadline_after(timeout_ns);
 	for (;;) {

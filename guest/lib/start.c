@@ -16,6 +16,7 @@ void domain_start(const struct boot_record *boot)
 		argv[i + 1] = (char *)boot->text + boot->argument[i];
 	heap_start();
 	channels_start();
+	spin_start();
 	domain_exit(main((int)boot->n_arguments + 1, argv));
 }
 

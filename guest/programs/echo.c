@@ -78,6 +78,7 @@ static void accept_all(void)
 int main(int argc, char **argv)
 {
 	struct options options;
+	size_t n_polled;
 	uint64_t ended = 0;
 
 	if (!parse(argc, argv, &options)) {
@@ -90,12 +91,15 @@ int main(int argc, char **argv)
 			items[i] = forward_wants(&connections[i]);
 		items[n_connections] = (struct channel_poll){.want = n_connections < MOST ? POLL_ACCEPT : 0};
 		(void)channel_poll(items, n_connections + 1, FOREVER);
-		if (items[n_connections].ready)
+		n_polled = n_connections;
+		if (items[n_polled].ready)
 			accept_all();
-		for (size_t i = n_connections; i-- > 0;) {
+		for (size_t i = n_polled; i-- > 0;) {
 			int result =
 				options.hold ? drain(&connections[i]) : forward_step(&connections[i], BURST);
 
+			if (result == CALL_AGAIN && (items[i].ready & POLL_END))
+				result = forward_ended(&connections[i], connections[i].from);
 			if (result == CALL_OK || result == CALL_AGAIN)
 				continue;
 			if (result == CALL_NO_SLOT) {

@@ -59,7 +59,7 @@ static inline struct channel_poll forward_wants(const struct forward *forward)
 	if (forward->kept != NULL)
 		return (struct channel_poll){
 			.channel = forward->to, .bytes = forward->kept_bytes, .want = POLL_ROOM | POLL_END};
-	return (struct channel_poll){.channel = forward->from, .want = POLL_MESSAGE};
+	return (struct channel_poll){.channel = forward->from, .want = POLL_MESSAGE | POLL_END};
 }
 
 /* Sends, or keeps for later in a buffer. CALL_NO_SLOT: the heap is too small for one more buffer. */
@@ -110,6 +110,23 @@ static inline int forward_step(struct forward *forward, int most)
 		result = bytes < 0 ? (int)bytes : forward_send(forward, scratch, (size_t)bytes);
 	}
 	return result;
+}
+
+/*
+ * After POLL_END at a step that found nothing: why no message will pass any more. CALL_AGAIN while
+ * one still waits for room.
+ */
+static inline int forward_ended(const struct forward *forward, struct channel *channel)
+{
+	struct channel_info info;
+
+	if (forward->kept != NULL)
+		return CALL_AGAIN;
+	if (channel_info(channel, &info) != CALL_OK)
+		return CALL_NOT_OPEN;
+	if (info.send_state == CALL_REVOKED || info.receive_state == CALL_REVOKED)
+		return CALL_REVOKED;
+	return info.peer_died ? CALL_PEER_DIED : CALL_PEER_CLOSED;
 }
 
 #endif

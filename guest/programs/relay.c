@@ -118,14 +118,19 @@ static int64_t poll_all(void)
 static int pair_state(struct pair *pair, const struct channel_poll item[2])
 {
 	int up = step(&pair->up), down = step(&pair->down);
+	int state = CALL_AGAIN;
 
 	if (up != CALL_OK && up != CALL_AGAIN)
 		return up;
 	if (down != CALL_OK && down != CALL_AGAIN)
 		return down;
-	if (((item[0].ready | item[1].ready) & POLL_END) && pair->up.kept == NULL && pair->down.kept == NULL)
-		return CALL_PEER_CLOSED;
-	return CALL_OK;
+	if (up == CALL_OK || down == CALL_OK || pair->down.kept != NULL)
+		return CALL_OK;
+	for (int i = 0; i < 2 && state == CALL_AGAIN; i++) {
+		if (item[i].ready & POLL_END)
+			state = forward_ended(&pair->up, item[i].channel);
+	}
+	return state == CALL_AGAIN ? CALL_OK : state;
 }
 
 static int relay(const struct options *options)
@@ -156,12 +161,12 @@ static int relay(const struct options *options)
 static int64_t wait_reply(struct channel *client, struct channel *upstream, uint8_t *message)
 {
 	struct channel_poll wait[2] = {
-		{.channel = upstream, .want = POLL_MESSAGE},
+		{.channel = upstream, .want = POLL_MESSAGE | POLL_END},
 		{.channel = client, .want = POLL_END},
 	};
 
 	(void)channel_poll(wait, 2, FOREVER);
-	if (wait[0].ready)
+	if (wait[0].ready & POLL_MESSAGE)
 		return channel_try_receive(upstream, message, channel_max_bytes());
 	return CALL_REVOKED;
 }

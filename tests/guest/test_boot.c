@@ -300,7 +300,7 @@ Test(boot, stops_lose_no_message_and_no_wake_up)
 		{.name = "spinner", .program = "tests/domains/spinner"},
 		{.name = "client",
 	         .program = "domains/client",
-	         .arguments = {"echo", "--interval", "0", "--messages", "2000"},
+	         .arguments = {"echo", "--interval", "0", "--messages", "500"},
 	         .vcpu = 1},
 	};
 	struct stop_report report;

@@ -133,7 +133,8 @@ static inline int64_t channel_try_receive(struct channel *channel, void *buffer,
 
 /*
  * Sends a request and waits for the next message as its reply, both within one time-out: the length of the
- * reply, or an error of channel_send or channel_receive. *sent (may be NULL) says whether the request went.
+ * reply, or an error of channel_send or channel_receive; CALL_REVOKED also if the flow that took the request
+ * is cut, and so nobody will answer. *sent (may be NULL) says whether the request went.
  */
 int64_t channel_call(struct channel *channel, const void *request, size_t request_bytes, void *reply,
                      size_t reply_size, uint64_t timeout_ns, bool *sent);
