@@ -40,8 +40,9 @@
 #define SYSCALL_FLAGS_CLEARED 0x00047700ull /* TF IF DF IOPL NT AC */
 #define RFLAGS_RESERVED 0x2ull
 
+/* A struct kvm_msrs with room. */
 struct msrs {
-	struct kvm_msrs head;
+	uint32_t n_entries, padding;
 	struct kvm_msr_entry entry[4];
 };
 
@@ -114,7 +115,7 @@ static int msrs_set(struct vcpu *vcpu, char *why)
 {
 	const uint64_t user_base = SELECTOR_USER_DATA - 8;
 	struct msrs msrs = {
-		.head.nmsrs = 4,
+		.n_entries = 4,
 		.entry =
 			{
 				{.index = MSR_STAR,
@@ -196,6 +197,7 @@ int cpu_registers_set(struct vcpu *vcpu, char why[static WHY_BYTES])
 int cpu_create(struct machine *machine, uint32_t index, int kvm_fd, const struct cpuid_table *supported,
                char why[static WHY_BYTES])
 {
+	struct kvm_enable_cap offered_only = {.cap = KVM_CAP_ENFORCE_PV_FEATURE_CPUID, .args = {1}};
 	struct vcpu *vcpu = &machine->vcpu[index];
 	struct cpuid_table allowed;
 
@@ -216,12 +218,15 @@ int cpu_create(struct machine *machine, uint32_t index, int kvm_fd, const struct
 	if (ioctl(vcpu->fd, KVM_SET_CPUID2, &allowed) < 0)
 		return failed(vcpu, "KVM_SET_CPUID2", why);
 	vcpu->offered_cr4 = cpuid_cr4(&allowed);
+	/* 7.1: what CPUID does not offer is not there either: paravirtual MSRs and hypercalls. Old kernels
+	 * lack it. */
+	(void)ioctl(vcpu->fd, KVM_ENABLE_CAP, &offered_only);
 	return 0;
 }
 
 int cpu_facts(struct vcpu *vcpu, struct boot_facts *facts, char why[static WHY_BYTES])
 {
-	struct msrs msrs = {.head.nmsrs = 1, .entry = {{.index = MSR_TSC}}};
+	struct msrs msrs = {.n_entries = 1, .entry = {{.index = MSR_TSC}}};
 	struct timespec now;
 	int khz = ioctl(vcpu->fd, KVM_GET_TSC_KHZ, 0);
 

@@ -1,7 +1,6 @@
 /* One line about why a guest or a domain ended, for a person who has the ELF at hand. */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -16,16 +15,16 @@ struct line {
 	size_t used;
 };
 
-__attribute__((format(printf, 2, 3))) static void add(struct line *line, const char *format, ...)
+static void line_advance(struct line *line, int n)
 {
-	va_list arguments;
+	size_t room = WHY_BYTES - line->used;
 
-	va_start(arguments, format);
-	int n = vsnprintf(line->text + line->used, WHY_BYTES - line->used, format, arguments);
-	va_end(arguments);
 	if (n > 0)
-		line->used += (size_t)n < WHY_BYTES - line->used ? (size_t)n : WHY_BYTES - line->used - 1;
+		line->used += (size_t)n < room ? (size_t)n : room - 1;
 }
+
+#define add(line, ...)                                                                                       \
+	line_advance(line, snprintf((line)->text + (line)->used, WHY_BYTES - (line)->used, __VA_ARGS__))
 
 static const char *vector_name(uint64_t vector)
 {

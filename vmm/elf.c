@@ -234,22 +234,22 @@ static int symbols_read(const struct image *image, const Elf64_Ehdr *header, str
 	return 0;
 }
 
-int elf_decode(const void *image_bytes, size_t n_bytes, uint64_t low, uint64_t high, struct elf *elf,
+int elf_decode(const void *image, size_t image_bytes, uint64_t low, uint64_t high, struct elf *elf,
                char why[static WHY_BYTES])
 {
-	const struct image image = {image_bytes, n_bytes, low, high, why};
+	const struct image parts = {image, image_bytes, low, high, why};
 	Elf64_Ehdr header;
 
 	memset(elf, 0, sizeof(*elf));
-	int error = header_check(&image, &header);
+	int error = header_check(&parts, &header);
 	if (error == 0) {
 		elf->entry = header.e_entry;
-		error = program_headers_read(&image, &header, elf);
+		error = program_headers_read(&parts, &header, elf);
 	}
 	if (error == 0)
-		error = segments_check(&image, elf);
+		error = segments_check(&parts, elf);
 	if (error == 0)
-		error = symbols_read(&image, &header, elf);
+		error = symbols_read(&parts, &header, elf);
 	if (error != 0)
 		elf_release(elf);
 	return error;

@@ -2,8 +2,11 @@
 	.section .rodata
 	.balign 4096
 	.globl kernel_elf
-	.globl kernel_elf_end
+	.globl kernel_elf_bytes
 kernel_elf:
 	.incbin KERNEL_ELF
 kernel_elf_end:
+	.balign 8
+kernel_elf_bytes:
+	.quad kernel_elf_end - kernel_elf
 	.section .note.GNU-stack, "", @progbits

@@ -17,7 +17,9 @@
 
 #define DESTROY_WAIT_NS 2000000000u
 
-extern const uint8_t kernel_elf[], kernel_elf_end[];
+/* kernel_blob.S */
+extern const uint8_t kernel_elf[];
+extern const uint64_t kernel_elf_bytes;
 
 /* ---- creation ---- */
 
@@ -106,8 +108,7 @@ int machine_create(const struct machine_spec *spec, const struct machine_handler
                    struct machine **created, char why[static WHY_BYTES])
 {
 	const void *kernel = spec->kernel_image != NULL ? spec->kernel_image : kernel_elf;
-	size_t kernel_bytes =
-		spec->kernel_image != NULL ? spec->kernel_bytes : (size_t)(kernel_elf_end - kernel_elf);
+	size_t kernel_bytes = spec->kernel_image != NULL ? spec->kernel_bytes : kernel_elf_bytes;
 	struct machine *machine = machine_new(handlers, owner);
 
 	*created = NULL;

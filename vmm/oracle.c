@@ -14,7 +14,9 @@
 #define PAUSE_NS 20000
 #define READINGS_AFTER_CUT 16u
 
-extern const uint8_t oracle_elf[], oracle_elf_end[];
+/* oracle_blob.S */
+extern const uint8_t oracle_elf[];
+extern const uint64_t oracle_elf_bytes;
 
 struct oracle {
 	struct machine *machine;
@@ -42,7 +44,7 @@ static int create(struct oracle *oracle, int kvm_fd)
 		.name = "oracle",
 		.image_name = "built-in image",
 		.image = oracle_elf,
-		.image_bytes = (size_t)(oracle_elf_end - oracle_elf),
+		.image_bytes = oracle_elf_bytes,
 		.n_slots = ORACLE_SLOTS,
 		.heap_bytes = DEFAULT_HEAP_BYTES,
 		.stack_bytes = DEFAULT_STACK_BYTES,

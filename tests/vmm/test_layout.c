@@ -10,7 +10,8 @@
 #include "guest/abi/memory.h"
 #include "vmm/pages.h"
 
-extern const uint8_t kernel_elf[], kernel_elf_end[];
+extern const uint8_t kernel_elf[];
+extern const uint64_t kernel_elf_bytes;
 
 #define TABLE_ENTRIES 512
 
@@ -24,8 +25,7 @@ struct built {
 
 static int plan(struct built *built, char *why)
 {
-	return layout_plan(&built->spec, kernel_elf, (size_t)(kernel_elf_end - kernel_elf), &built->layout,
-	                   why);
+	return layout_plan(&built->spec, kernel_elf, kernel_elf_bytes, &built->layout, why);
 }
 
 static struct built *built_new(void)
