@@ -82,7 +82,7 @@ const char *test_file(const char *name, const char *text)
 /* ---- the child ---- */
 
 /* DIR/tests/SUITE is the test, DIR/portcullis the program. */
-static const char *program(void)
+static const char *portcullis(void)
 {
 	static char path[PATH_MAX + 16];
 	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
@@ -101,8 +101,13 @@ static const char *program(void)
 
 struct child child_start(const char *const *arguments)
 {
+	return child_start_program(portcullis(), arguments);
+}
+
+struct child child_start_program(const char *program, const char *const *arguments)
+{
 	struct child child = {.status = -1};
-	char *argv[MOST_ARGUMENTS + 2] = {(char *)program()};
+	char *argv[MOST_ARGUMENTS + 2] = {(char *)program};
 	posix_spawn_file_actions_t actions;
 
 	for (int i = 0; arguments[i]; i++) {
@@ -118,7 +123,7 @@ struct child child_start(const char *const *arguments)
 	posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_adddup2(&actions, child.out_fd, 1);
 	posix_spawn_file_actions_adddup2(&actions, child.err_fd, 2);
-	cr_assert_eq(posix_spawn(&child.pid, argv[0], &actions, NULL, argv, environ), 0, "%s", argv[0]);
+	cr_assert_eq(posix_spawnp(&child.pid, argv[0], &actions, NULL, argv, environ), 0, "%s", argv[0]);
 	posix_spawn_file_actions_destroy(&actions);
 	child.pidfd = (int)syscall(SYS_pidfd_open, child.pid, 0);
 	cr_assert_geq(child.pidfd, 0);

@@ -30,8 +30,9 @@ const char *test_file(const char *name, const char *text);
 /* A path in it, printf-formatted; stays valid. */
 const char *test_path(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Starts portcullis with these arguments, ended by NULL. */
+/* Starts portcullis with these arguments, ended by NULL; or another program, found in PATH. */
 struct child child_start(const char *const *arguments);
+struct child child_start_program(const char *program, const char *const *arguments);
 
 /* Waits for its end, 60 s at most, and reads what it printed. */
 void child_finish(struct child *child);
