@@ -41,29 +41,34 @@ static json_t *guest_json(struct monitor *monitor, const struct guest *guest)
 	return json;
 }
 
-json_t *view_guests(struct monitor *monitor)
+static json_t *guests_json(struct registry *registry, struct monitor *monitor)
 {
-	struct registry *registry = registry_lock(monitor);
 	json_t *guests = json_array();
 
 	for (uint32_t g = 0; g < registry->n_guests; g++)
 		json_array_append_new(guests, guest_json(monitor, registry->guests[g]));
+	return guests;
+}
+
+json_t *view_guests(struct monitor *monitor)
+{
+	struct registry *registry = registry_lock(monitor);
+	json_t *guests = guests_json(registry, monitor);
+
 	registry_unlock(registry);
 	return guests;
 }
 
-static json_t *counters_json(struct monitor *monitor)
+static json_t *counters_json(const struct registry *registry, struct monitor *monitor)
 {
-	struct registry *registry = registry_lock(monitor);
 	struct avc_counters avc = avc_counters(monitor->posture->avc);
-	struct registry_counters counters = registry->counters;
-	uint32_t n_channels = registry->n_channels;
+	const struct registry_counters *counters = &registry->counters;
 
-	registry_unlock(registry);
-	return json_pack("{s:I s:I s:I s:I s:I s:I s:I}", "connects", (json_int_t)counters.connects,
-	                 "denials", (json_int_t)counters.denials, "cuts", (json_int_t)counters.cuts,
+	return json_pack("{s:I s:I s:I s:I s:I s:I s:I}", "connects", (json_int_t)counters->connects,
+	                 "denials", (json_int_t)counters->denials, "cuts", (json_int_t)counters->cuts,
 	                 "avc_hits", (json_int_t)avc.hits, "avc_misses", (json_int_t)avc.misses, "audit_lost",
-	                 (json_int_t)audit_lost(monitor->audit), "channels", (json_int_t)n_channels);
+	                 (json_int_t)audit_lost(monitor->audit), "channels",
+	                 (json_int_t)registry->n_channels);
 }
 
 static void fingerprint_text(const struct policy_instance *policy, char text[static 33])
@@ -74,14 +79,18 @@ static void fingerprint_text(const struct policy_instance *policy, char text[sta
 
 json_t *view_status(struct monitor *monitor)
 {
+	struct registry *registry = registry_lock(monitor);
 	char fingerprint[33];
+	json_t *json;
 
 	fingerprint_text(&monitor->posture->policy, fingerprint);
-	return json_pack(
+	json = json_pack(
 		"{s:I s:s s:b s:f s:s s:o s:o}", "policy_number", (json_int_t)monitor->posture->policy_number,
 		"fingerprint", fingerprint, "enforcing", monitor->posture->enforcing, "uptime",
 		(double)(loop_now() - monitor->started_ns) / 1000.0, "stop", stop_mode_name(monitor->stop),
-		"guests", view_guests(monitor), "counters", counters_json(monitor));
+		"guests", guests_json(registry, monitor), "counters", counters_json(registry, monitor));
+	registry_unlock(registry);
+	return json;
 }
 
 static json_t *overlay_json(const struct overlay *overlay)
