@@ -136,10 +136,11 @@ static size_t people_line(const char *type, const char *body, char *line, size_t
 	return (size_t)n;
 }
 
-/* Thousands of cuts are for the file; the report has them for people. */
+/* Thousands of cuts are for the file; the report has them for people. A domain can bring about any number of
+ * denials. */
 static bool is_for_people(const char *type)
 {
-	return strcmp(type, "PORTCULLIS_CUT") != 0;
+	return strcmp(type, "PORTCULLIS_CUT") != 0 && strcmp(type, "PORTCULLIS_DENIED") != 0;
 }
 
 void audit_notice(struct audit *audit, const char *type, const char *format, ...)

@@ -57,8 +57,8 @@ void audit_avc(struct audit *audit, const struct audit_avc *avc);
 /*
  * A notice: type=TYPE msg=audit(...): TEXT. Types: PORTCULLIS_START, _STOP,
  * _POLICY (a change came into force), _POLICY_REFUSED, _CUT (one flow),
- * _CRASH, _KILL, _CONTROL. text is printf-formatted; control characters
- * are neutralised; must hold no "avc:".
+ * _DENIED (a connect, for a reason that is no rule), _CRASH, _KILL, _CONTROL. text is printf-formatted;
+ * control characters are neutralised; must hold no "avc:".
  */
 void audit_notice(struct audit *audit, const char *type, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

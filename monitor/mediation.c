@@ -77,10 +77,18 @@ static void conclude(struct registry *registry, struct domain *client, int resul
 	domain_wake(registry, client);
 }
 
-static void deny(struct registry *registry, struct domain *client)
+static void deny(struct registry *registry, struct domain *client, int result)
 {
 	registry->counters.denials++;
-	conclude(registry, client, CALL_DENIED, 0);
+	conclude(registry, client, result, 0);
+}
+
+/* A denial that no rule of the policy explains (I9). */
+static void audit_refusal(const struct domain *client, const char *service, const char *why)
+{
+	audit_notice(client->guest->monitor->audit, "PORTCULLIS_DENIED",
+	             "guest=\"%s\" domain=\"%s\" service=\"%s\": %s", client->guest->name, client->name,
+	             service, why);
 }
 
 static void grant(struct registry *registry, struct domain *client, struct service *service,
@@ -121,6 +129,11 @@ static void bound_by_parent(const struct pending_connect *pending, struct verdic
 		verdict->open[flow] = verdict->open[flow] && flow_live(&pending->parent->flow[flow]);
 }
 
+static bool opens_nothing(const struct verdict *verdict)
+{
+	return !verdict->open[SIDE_CLIENT] && !verdict->open[SIDE_SERVER];
+}
+
 /* The instance, if the cache says which; *decided is false if it does not. */
 static struct service *pending_instance(struct registry *registry, struct domain *client, bool *decided)
 {
@@ -143,6 +156,12 @@ static bool try_connect(struct registry *registry, struct domain *client)
 
 	if (registry->gate_closed)
 		return false;
+	/* It was not when it asked; a change came between. */
+	if (client->quarantined) {
+		audit_refusal(client, client->pending.service->name, "the domain is quarantined");
+		deny(registry, client, CALL_QUARANTINED);
+		return true;
+	}
 	if (client->pending.on_behalf && !client->pending.parent) {
 		conclude(registry, client, CALL_NOT_OPEN, 0);
 		return true;
@@ -157,13 +176,21 @@ static bool try_connect(struct registry *registry, struct domain *client)
 	subjects = pending_subjects(client, service);
 	if (!needs_judge(&subjects, posture->enforcing, lookup_cached, posture, &verdict))
 		return false;
-	bound_by_parent(&client->pending, &verdict);
-	if (!service->domain->quarantined && (verdict.open[SIDE_CLIENT] || verdict.open[SIDE_SERVER])) {
-		grant(registry, client, service, &verdict);
-	} else {
+	if (opens_nothing(&verdict)) {
 		audit_missing(registry, client, &verdict, 0);
-		deny(registry, client);
+		deny(registry, client, CALL_DENIED);
+		return true;
 	}
+	bound_by_parent(&client->pending, &verdict);
+	if (service->domain->quarantined || opens_nothing(&verdict)) {
+		audit_refusal(client, service->name,
+		              service->domain->quarantined
+		                      ? "the server is quarantined"
+		                      : "the channel on whose behalf it connects is cut");
+		deny(registry, client, CALL_DENIED);
+		return true;
+	}
+	grant(registry, client, service, &verdict);
 	return true;
 }
 
@@ -190,8 +217,11 @@ static int64_t do_connect(struct registry *registry, struct domain *client,
 
 	if (client->pending.active)
 		return CALL_BUSY;
-	if (client->quarantined)
+	if (client->quarantined) {
+		registry->counters.denials++;
+		audit_refusal(client, service ? service->name : "", "the domain is quarantined");
 		return CALL_QUARANTINED;
+	}
 	if (!service)
 		return CALL_NO_SERVICE;
 	if (!find_parent(client, request->argument[1], &parent))
@@ -305,7 +335,7 @@ static void advance(struct registry *registry, struct domain *client, void *opaq
 			client->guest->monitor->audit, "PORTCULLIS_UNDECIDED",
 			"guest=\"%s\" domain=\"%s\" service=\"%s\": no answer of the security server in time",
 			client->guest->name, client->name, client->pending.service->name);
-		deny(registry, client);
+		deny(registry, client, CALL_DENIED);
 		return;
 	}
 	if (!client->pending.asked && !registry->gate_closed && add_questions(registry, client, opaque) == 0)
