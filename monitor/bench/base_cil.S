@@ -3,9 +3,8 @@
  * depend on where the program was installed.
  */
 	.section .rodata
-	.globl base_cil, base_cil_end
+	.globl base_cil
 base_cil:
 	.incbin BASE_CIL
-base_cil_end:
 	.byte 0
 	.section .note.GNU-stack, "", @progbits

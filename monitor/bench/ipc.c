@@ -103,8 +103,10 @@ static int parse(int argc, char **argv, struct options *options)
 	*options = (struct options){.n_rounds = 10, .n_round_trips = 1000};
 	optind = 0;
 	while (good && (option = getopt_long(argc, argv, ":h", known, NULL)) != -1) {
-		if (option == '?' || option == ':')
-			return option_error(VERB, option, argv);
+		if (option == '?' || option == ':') {
+			option_error(VERB, option, argv);
+			return 2;
+		}
 		if (option == 'r')
 			good = option_number(VERB, "--rounds", optarg, 1, 1000, &options->n_rounds);
 		else if (option == 't')

@@ -57,9 +57,8 @@ bool option_list(const char *verb, const char *option, const char *text, uint32_
 	return false;
 }
 
-int option_error(const char *verb, int character, char *const *argv)
+void option_error(const char *verb, int character, char *const *argv)
 {
 	fprintf(stderr, "portcullis bench %s: %s %s; see portcullis bench %s --help\n", verb,
 	        argv[optind - 1], character == ':' ? "needs a value" : "is not an option", verb);
-	return 2;
 }

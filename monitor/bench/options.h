@@ -24,7 +24,7 @@ bool option_number(const char *verb, const char *option, const char *text, uint3
 bool option_list(const char *verb, const char *option, const char *text, uint32_t least, uint32_t most,
                  struct number_list *list);
 
-/* The line for a word that is not an option, or lacks its value (getopt's '?' and ':'). Returns 2. */
-int option_error(const char *verb, int character, char *const *argv);
+/* The line for a word that is not an option, or lacks its value (getopt's '?' and ':'). */
+void option_error(const char *verb, int character, char *const *argv);
 
 #endif

@@ -18,18 +18,19 @@ void progress_begin(struct progress *progress, uint64_t total)
 void progress_step(struct progress *progress, const char *format, ...)
 {
 	uint64_t now = loop_now();
+	char text[100];
 	va_list arguments;
 
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
 	progress->done++;
 	if (!progress->terminal || now - progress->begun_ns < FIRST_NS || now - progress->shown_ns < AGAIN_NS)
 		return;
 	progress->shown_ns = now;
 	progress->shown = true;
-	fprintf(stderr, "\r\033[K%3u %%  ",
-	        (unsigned)(progress->total ? 100 * progress->done / progress->total : 0));
-	va_start(arguments, format);
-	vfprintf(stderr, format, arguments);
-	va_end(arguments);
+	fprintf(stderr, "\r\033[K%3u %%  %s",
+	        (unsigned)(progress->total ? 100 * progress->done / progress->total : 0), text);
 	fflush(stderr);
 }
 

@@ -136,8 +136,10 @@ static int parse(int argc, char **argv, struct options *options)
 	*options = (struct options){.n_runs = STATS_P99_RUNS, .n_vcpus = 2};
 	optind = 0;
 	while ((option = getopt_long(argc, argv, ":h", known, NULL)) != -1) {
-		if (option == '?' || option == ':')
-			return option_error(VERB, option, argv);
+		if (option == '?' || option == ':') {
+			option_error(VERB, option, argv);
+			return 2;
+		}
 		if (!set_option(options, option, &connections))
 			return 2;
 	}
@@ -350,7 +352,7 @@ static int print_human(const struct measurement *m)
 	const struct options *options = m->options;
 	const struct stats *last = &m->row[m->n_rows - 1][PART_TOTAL];
 
-	printf("Revoking every connection, shape %s: %u vCPUs, --stop %s, %u runs each%s.\n"
+	printf("Revoking every connection. Shape %s, vCPUs %u, --stop %s, runs of each row %u%s.\n"
 	       "Microseconds; medians unless the heading says otherwise. The paper's machine had 200 "
 	       "MHz.\n\n",
 	       shape_name(options->shape), options->n_vcpus, stop_mode_name(options->stop), options->n_runs,

@@ -16,7 +16,7 @@
 #define MAX_LINES 1024u
 #define N_SOURCES 2
 
-extern const char base_cil[], base_cil_end[];
+extern const char base_cil[]; /* terminated: base_cil.S */
 
 struct scene {
 	struct stage *stage;
@@ -51,7 +51,7 @@ static void close_sources(struct policy_source sources[N_SOURCES])
 
 static int open_sources(const char *policy, struct policy_source sources[N_SOURCES])
 {
-	sources[0] = (struct policy_source){"base.cil", -1, (size_t)(base_cil_end - base_cil)};
+	sources[0] = (struct policy_source){"base.cil", -1, strlen(base_cil)};
 	sources[1] = (struct policy_source){"bench.cil", -1, strlen(policy)};
 	sources[0].fd = text_fd(sources[0].name, base_cil, sources[0].bytes);
 	sources[1].fd = text_fd(sources[1].name, policy, sources[1].bytes);
