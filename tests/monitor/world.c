@@ -19,6 +19,7 @@ const char *const POLICY_OPEN[] = {BASE, "tests/cil/open.cil", NULL};
 const char *const POLICY_NO_SEND[] = {BASE, "tests/cil/no_send.cil", NULL};
 const char *const POLICY_NO_CONNECT[] = {BASE, "tests/cil/no_connect.cil", NULL};
 const char *const POLICY_NO_FLOWCTL[] = {BASE, "tests/cil/no_flowctl.cil", NULL};
+const char *const POLICY_SWAP[] = {BASE, "tests/cil/swap.cil", NULL};
 const char *const POLICY_NOTHING[] = {BASE, NULL};
 const char *const POLICY_FORGET[] = {"policy/base.cil", "tests/cil/forget.cil", NULL};
 const char *const POLICY_LANE_A[] = {TRAFFIC, "tests/cil/lane_a.cil", NULL};
@@ -171,11 +172,12 @@ struct guest *world_guest(struct world *world)
 
 struct domain *world_domain(struct world *world, const char *name)
 {
-	struct guest *guest = world_guest(world);
+	const struct registry *registry = world->monitor->registry;
 
-	for (uint32_t d = 0; d < guest->n_domains; d++)
-		if (strcmp(guest->domains[d].name, name) == 0)
-			return &guest->domains[d];
+	for (uint32_t g = 0; g < registry->n_guests; g++)
+		for (uint32_t d = 0; d < registry->guests[g]->n_domains; d++)
+			if (strcmp(registry->guests[g]->domains[d].name, name) == 0)
+				return &registry->guests[g]->domains[d];
 	cr_assert_fail("no domain \"%s\"", name);
 	return NULL;
 }

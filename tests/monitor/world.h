@@ -38,6 +38,7 @@ extern const char *const POLICY_OPEN[];       /* one <-> two, three <-> two, one
 extern const char *const POLICY_NO_SEND[];    /* as OPEN, but one may not send to two */
 extern const char *const POLICY_NO_CONNECT[]; /* as OPEN, but one may not connect to two */
 extern const char *const POLICY_NO_FLOWCTL[]; /* as OPEN, but two tells one nothing of how far it has read */
+extern const char *const POLICY_SWAP[];       /* as OPEN, but it is three that may not connect to two */
 extern const char *const POLICY_NOTHING[];    /* nobody may do anything */
 extern const char *const POLICY_FORGET[];     /* as OPEN for those that remain: one_t is unknown */
 extern const char *const POLICY_LANE_A[];     /* traffic: lanes a, c, d */

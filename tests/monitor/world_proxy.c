@@ -27,6 +27,7 @@ static struct {
 	/* Set before the proxy's thread is made. */
 	enum proxy_harm harm;
 	unsigned n;
+	bool (*now)(void); /* instead of n */
 	int monitor_fd, server_fd, pidfd, go_fd;
 
 	/* Atomic: written by the proxy's thread. */
@@ -114,7 +115,7 @@ static void await_release(void)
 
 static bool pass_answer(struct piece *piece, unsigned number)
 {
-	bool now = number == proxy.n;
+	bool now = proxy.now ? !proxy.fired && proxy.now() : number == proxy.n;
 
 	if (now && proxy.harm == PROXY_CLOSE) {
 		fire();
@@ -215,9 +216,16 @@ void proxy_arm(enum proxy_harm harm, unsigned n)
 	proxy.go_fd = eventfd(0, EFD_CLOEXEC);
 	proxy.harm = harm;
 	proxy.n = n;
+	proxy.now = NULL;
 	proxy.fired = false;
 	proxy.n_answers = 0;
 	proxy.armed = true;
+}
+
+void proxy_arm_when(enum proxy_harm harm, bool (*now)(void))
+{
+	proxy_arm(harm, 0);
+	proxy.now = now;
 }
 
 void proxy_disarm(void)

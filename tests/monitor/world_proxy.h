@@ -26,6 +26,8 @@ enum proxy_harm {
 
 /* For the next server that is started, and only that one. n counts from 1. */
 void proxy_arm(enum proxy_harm harm, unsigned n);
+/* The same at the first answer for which now() holds; it is called from a thread of the proxy's own. */
+void proxy_arm_when(enum proxy_harm harm, bool (*now)(void));
 void proxy_disarm(void);
 
 /* Whether the harm was done (an answer is being held), and how many answers have been passed on. */

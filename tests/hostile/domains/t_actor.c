@@ -36,6 +36,24 @@ static int64_t do_connect(const uint64_t *argument)
 	return keep(result, channel);
 }
 
+static int64_t do_connect_for(const uint64_t *argument)
+{
+	struct channel *channel = NULL;
+	int result = channel_connect_for(mail->text, handles[argument[0]], argument[1], &channel);
+
+	return keep(result, channel);
+}
+
+static int64_t do_peer(const uint64_t *argument)
+{
+	struct channel_info info;
+	int result = channel_info(handles[argument[0]], &info);
+
+	if (result == CALL_OK)
+		format_text((char *)mail->value, sizeof(mail->value), "%s", info.peer_context);
+	return result;
+}
+
 static int64_t do_accept(const uint64_t *argument)
 {
 	struct channel *channel = NULL;
@@ -117,6 +135,7 @@ static int64_t do_info(const uint64_t *argument)
 	mail->value[4] = info.lossless_send | (uint64_t)info.lossless_receive << 1;
 	mail->value[5] = info.opened_at_policy;
 	mail->value[6] = info.channel;
+	mail->value[7] = info.lost;
 	return CALL_OK;
 }
 
@@ -220,19 +239,33 @@ static int64_t do_look(const uint64_t *argument)
 
 static int64_t do_storm(const uint64_t *argument)
 {
-	uint64_t granted = 0, refused = 0;
-
 	for (uint64_t i = 0; i < argument[0]; i++) {
 		struct channel *channel;
+		int result = channel_connect(mail->text, argument[1], &channel);
+		uint32_t kind = result == CALL_OK        ? 0
+		                : result == CALL_DENIED  ? 1
+		                : result == CALL_REVOKED ? 2
+		                                         : 3;
 
-		if (channel_connect(mail->text, 0, &channel) == CALL_OK) {
-			granted++;
+		if (result == CALL_OK)
 			channel_close(channel);
-		} else {
-			refused++;
+		MAILBOX_STORE(mail->value[kind], mail->value[kind] + 1);
+		if (kind == 3)
+			mail->value[4] = (uint64_t)result;
+	}
+	return CALL_OK;
+}
+
+static int64_t do_serve(const uint64_t *argument)
+{
+	(void)argument;
+	while (!told_to_end()) {
+		struct channel *channel;
+
+		if (channel_accept(MILLISECONDS(1), &channel) == CALL_OK) {
+			channel_close(channel);
+			MAILBOX_STORE(mail->value[0], mail->value[0] + 1);
 		}
-		MAILBOX_STORE(mail->value[0], granted);
-		MAILBOX_STORE(mail->value[1], refused);
 	}
 	return CALL_OK;
 }
@@ -262,6 +295,8 @@ static int64_t carry_out(uint64_t operation, const uint64_t *argument)
 		[ACTOR_WATCH] = do_watch,     [ACTOR_SCRIBBLE] = do_scribble,
 		[ACTOR_LOOK] = do_look,       [ACTOR_STORM] = do_storm,
 		[ACTOR_LOG] = do_log,         [ACTOR_WRITE] = do_write,
+		[ACTOR_SERVE] = do_serve,     [ACTOR_CONNECT_FOR] = do_connect_for,
+		[ACTOR_PEER] = do_peer,
 	};
 
 	DOMAIN_ASSERT(operation < sizeof(operations) / sizeof(operations[0]) && operations[operation]);

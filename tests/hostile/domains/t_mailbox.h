@@ -25,8 +25,8 @@ enum actor_operation {
 	ACTOR_RECEIVE,     /* [handle, most, timeout] -> n taken, first counter, last counter */
 	ACTOR_CALL,        /* [handle, counter, timeout] -> whether the request went */
 	ACTOR_POLL,        /* [handle, want, timeout] -> ready */
-	ACTOR_INFO,  /* [handle] -> send_state, receive_state, sent, received, lossless bits, opened_at_policy
-	              */
+	ACTOR_INFO,  /* [handle] -> send_state, receive_state, sent, received, lossless bits, opened_at_policy,
+	              * number of the channel, lost */
 	ACTOR_EXIT,  /* [status] */
 	ACTOR_FAULT, /* writes to address 0 */
 	ACTOR_SYSTEM_CALL, /* [number, a0, a1] */
@@ -35,9 +35,13 @@ enum actor_operation {
 	                   the    last that was not zero */
 	ACTOR_SCRIBBLE, /* [seed]: random words over its outboxes until told to end -> rounds */
 	ACTOR_LOOK,     /* [slot of the domain] -> words of the inbox slot that are not zero */
-	ACTOR_STORM, /* text; [n]: connects one after the other, closing what it gets -> granted, refused */
-	ACTOR_LOG,   /* text; [n] */
-	ACTOR_WRITE, /* [address, value]: one store wherever that is */
+	ACTOR_STORM,    /* text; [n, timeout]: connects, closing what it gets -> granted, denied, revoked,
+	                   others, last other */
+	ACTOR_SERVE,    /* accepts and closes until told to end -> accepted */
+	ACTOR_LOG,      /* text; [n] */
+	ACTOR_WRITE,    /* [address, value]: one store wherever that is */
+	ACTOR_CONNECT_FOR, /* text; [handle of the parent, timeout] -> handle */
+	ACTOR_PEER,        /* [handle] -> the peer's context, as text over all values */
 };
 
 /* One kind of traffic of t_traffic: what a client sends to one service. */
