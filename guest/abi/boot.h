@@ -1,7 +1,7 @@
 /*
  * What the host hands over at start: to each domain, to the kernel, per vCPU.
  *
- * Built by vmm/layout.c before the first instruction and never changed by the
+ * Built by vmm/fill.c before the first instruction and never changed by the
  * host afterwards. The host never reads these structures back, except the one
  * word kernel_domain.state, which it shows to people and believes in nothing.
  */

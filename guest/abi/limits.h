@@ -11,7 +11,7 @@
 #define ABI_PAGE_BYTES 4096u
 #define ABI_HUGE_PAGE_BYTES 0x200000u
 
-/* Per guest; enforced by monitor/manifest.c and again by vmm/machine.c. */
+/* Per guest; enforced by monitor/manifest.c and again by vmm/layout.c. */
 #define MAX_VCPUS 16u
 #define MAX_DOMAINS 64u
 #define MAX_SLOTS 65536u /* channel ends in one guest */

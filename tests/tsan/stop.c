@@ -6,6 +6,7 @@
  * vCPU's work and the stopper's, the sanitizer would call it a race.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,10 @@ struct fake {
 	uint64_t work;   /* plain: the vCPU's while it runs, the stopper's while it does not */
 	uint64_t die_at; /* leave by itself after so much work; 0: never */
 	bool halts;      /* sleeps until it is kicked, as in HLT */
+	bool together;   /* parks only when all others have been kicked as well */
 };
+
+static uint32_t n_kicked; /* atomic, futex: kicks of all vCPUs */
 
 struct stage {
 	struct stop_group group;
@@ -50,6 +54,8 @@ static void fake_kick(struct stop_vcpu *stop)
 
 	__atomic_store_n(&fake->kicked, 1, __ATOMIC_SEQ_CST);
 	futex_wake_all(&fake->kicked);
+	__atomic_fetch_add(&n_kicked, 1, __ATOMIC_SEQ_CST);
+	futex_wake_all(&n_kicked);
 }
 
 /* Some work, or sleep, until kicked. */
@@ -65,6 +71,16 @@ static void fake_run(struct fake *fake)
 	__atomic_store_n(&fake->kicked, 0, __ATOMIC_SEQ_CST);
 }
 
+static void wait_for_all_kicks(void)
+{
+	uint64_t deadline_ns = monotonic_ns() + PATIENCE_NS;
+	uint32_t seen;
+
+	while ((seen = __atomic_load_n(&n_kicked, __ATOMIC_SEQ_CST)) < N_VCPUS)
+		if (futex_wait(&n_kicked, seen, deadline_ns) != 0)
+			return;
+}
+
 static void *fake_thread(void *argument)
 {
 	struct fake *fake = argument;
@@ -74,6 +90,8 @@ static void *fake_thread(void *argument)
 		    stop_park(fake->group, &fake->stop, fake->halts) == STOP_LEAVE)
 			break;
 		fake_run(fake);
+		if (__atomic_load_n(&fake->together, __ATOMIC_SEQ_CST))
+			wait_for_all_kicks();
 		if (fake->die_at != 0 && fake->work >= fake->die_at) {
 			stop_leave(fake->group, false); /* as a crash does */
 			break;
@@ -226,6 +244,27 @@ static void deaths(void)
 	expect(good, "500 deaths around a stop: n parked, the rest gone");
 }
 
+/* P9: a stop that waited for one vCPU before it kicked the next would never end here. */
+static void kicks_before_waits(void)
+{
+	struct stage stage;
+	struct stop_report report;
+
+	stage_open(&stage, true, 0);
+	for (int i = 0; i < N_VCPUS; i++)
+		while (stop_state_of(&stage.fake[i].stop) != STOP_RUNNING)
+			sched_yield();
+	__atomic_store_n(&n_kicked, 0, __ATOMIC_SEQ_CST);
+	for (int i = 0; i < N_VCPUS; i++)
+		__atomic_store_n(&stage.fake[i].together, true, __ATOMIC_SEQ_CST);
+	expect(stop(&stage, &report) && report.n_stopped == N_VCPUS,
+	       "all are kicked before any is waited for");
+	for (int i = 0; i < N_VCPUS; i++)
+		__atomic_store_n(&stage.fake[i].together, false, __ATOMIC_SEQ_CST);
+	expect(resume(&stage), "and resumed");
+	expect(stage_close(&stage), "its end");
+}
+
 /* P10: the end of a stopped group, and of one that is being stopped. */
 static void endings(void)
 {
@@ -248,6 +287,7 @@ int main(void)
 	pairs();
 	two_stoppers();
 	deaths();
+	kicks_before_waits();
 	endings();
 	printf("%d passed, %d failed\n", n_passed, n_failed);
 	return n_failed != 0;

@@ -125,6 +125,23 @@ Test(machine, a_triple_fault_tells_registers_and_symbol, .timeout = 60)
 	rig_destroy(&rig);
 }
 
+Test(machine, a_kernel_panic_ends_the_guest, .timeout = 60)
+{
+	struct rig rig;
+
+	rig_create(&rig, &(struct rig_spec){.kernel = "panic", .n_vcpus = 1});
+	rig_start(&rig);
+	UNTIL(rig_state(&rig, 0) == STOP_GONE);
+	cr_expect_eq(machine_state(rig.machine), MACHINE_CRASHED);
+	cr_expect_eq(rig_load(&rig.n_crashes), 1);
+	cr_expect_eq(rig.crash.vector, 13);
+	cr_expect_str_eq(rig.crash.text,
+	                 "vCPU 0: kernel panic: protection fault at 0xffffffff80000005 (kernel_entry+0x5), "
+	                 "error 0x18, rsp 0xffffffffb0004000");
+	cr_expect_eq(rig_counter(&rig, 0), 0, "it went on");
+	rig_destroy(&rig);
+}
+
 /*
  * Adds up the words of its data file into the counting word, for ever. rsi: data, rcx: words
  *	movabs $VA_DATA, %rsi; xorl %edx, %edx; movl $1024, %ecx; 1: addq (%rsi), %rdx; addq $8, %rsi;
