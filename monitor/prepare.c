@@ -233,19 +233,20 @@ static uint32_t right_used(enum change_kind kind)
 	}
 }
 
-/* The rights over the monitor that the author would lose. */
+/* The rights over the monitor that the author would lose. What it has now is not known if it was dropped from
+ * the cache since the verb was allowed: then it counts as having those that a way back needs. */
 static uint32_t rights_lost(struct change *change)
 {
 	struct avc_key now_key = {change->author, change->monitor->posture->operator_sid, CLASS_MONITOR};
 	uint32_t needed = right_used(change->proposal.kind);
-	struct decision now, then;
+	struct decision now = {.allowed = UINT32_MAX}, then;
 	struct registry *registry;
 
 	if (change->author == SID_NONE || !needed || !change->proposal.enforcing)
 		return 0;
 	registry = registry_lock(change->monitor);
-	if (avc_lookup(change->monitor->posture->avc, now_key, &now))
-		needed |= now.allowed & (MONITOR_LOAD_POLICY | MONITOR_SETENFORCE);
+	avc_lookup(change->monitor->posture->avc, now_key, &now);
+	needed |= now.allowed & (MONITOR_LOAD_POLICY | MONITOR_SETENFORCE);
 	registry_unlock(registry);
 	if (!decisions_find(change->decisions, author_key(change), &then))
 		return needed;

@@ -100,8 +100,7 @@ static void assert_state(struct world *world, const char *domain, const char *st
 	size_t i;
 	bool found = false;
 
-	json_array_foreach(domains, i, one)
-	{
+	json_array_foreach (domains, i, one) {
 		if (strcmp(json_string_value(json_object_get(one, "name")), domain) != 0)
 			continue;
 		cr_assert_str_eq(json_string_value(json_object_get(one, "state")), state);

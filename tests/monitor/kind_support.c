@@ -90,6 +90,21 @@ struct change_request to_cut(uint64_t channel)
 	return (struct change_request){.kind = CHANGE_CUT, .channel = channel};
 }
 
+struct change_request push_request(policy_files files, struct policy_source *sources)
+{
+	struct change_request request = {.kind = CHANGE_POLICY, .sources = sources};
+	char why[WHY_BYTES];
+
+	for (; files[request.n_sources]; request.n_sources++) {
+		struct policy_source *source = &sources[request.n_sources];
+
+		source->name = files[request.n_sources];
+		source->fd = file_seal(source->name, MAX_POLICY_BYTES, &source->bytes, why);
+		cr_assert_geq(source->fd, 0, "%s", why);
+	}
+	return request;
+}
+
 /* ---- changes ---- */
 
 int change_try(struct world *world, struct change_request request, json_t **report, char **why)
@@ -124,8 +139,7 @@ static void forget_losses(json_t *report)
 	size_t i;
 	json_t *cut;
 
-	json_array_foreach(json_object_get(report, "cuts"), i, cut)
-	{
+	json_array_foreach (json_object_get(report, "cuts"), i, cut) {
 		json_object_del(cut, "discarded_messages");
 		json_object_del(cut, "discarded_bytes");
 		json_object_del(cut, "cancelled_calls");

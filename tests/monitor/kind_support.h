@@ -28,6 +28,9 @@ struct change_request to_quarantine(const char *domain);
 struct change_request to_release(const char *domain);
 struct change_request to_cut(uint64_t channel);
 
+/* A push of these files, which it opens; sources has room for them. */
+struct change_request push_request(policy_files files, struct policy_source *sources);
+
 /* Status, and *why (malloc, may be NULL) for one that fails. */
 int change_try(struct world *world, struct change_request request, json_t **report, char **why);
 
