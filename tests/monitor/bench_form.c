@@ -109,7 +109,7 @@ Test(bench_form, revoke_for_people)
 	need_kvm();
 	child = RUN("bench", "revoke", "--connections", "1", "--runs", "1", PROGRAMS);
 	cr_assert_eq(child.status, 0, "%s", child.err);
-	cr_assert_not_null(strstr(child.out, "\nconnections  total  p99"), "%s", child.out);
+	cr_assert_not_null(strstr(child.out, "\nconnections "), "%s", child.out);
 	cr_assert_null(strstr(child.out, "\nfit"), "a line through one point: %s", child.out);
 	child_free(&child);
 }
