@@ -16,7 +16,7 @@
 #include "vmm/machine_state.h"
 #include "vmm/stop.h"
 
-#define RIG_PATIENCE_NS 30000000000ull
+#define RIG_PATIENCE_NS 60000000000ull
 
 struct rig {
 	struct machine *machine;

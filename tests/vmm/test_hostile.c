@@ -22,7 +22,7 @@ static void until_done(struct rig *rig)
 	assert_no_crash(rig);
 }
 
-Test(hostile, h8_ids_that_are_no_ids, .timeout = 60)
+Test(hostile, h8_ids_that_are_no_ids, .timeout = 180)
 {
 	struct rig rig;
 
@@ -40,7 +40,7 @@ Test(hostile, h8_ids_that_are_no_ids, .timeout = 60)
 }
 
 /* H2: whatever mixture is read, what reaches the handlers was checked as a whole (rig.c: n_bad). */
-Test(hostile, h13_hypercall_page_changes_while_it_is_read, .timeout = 120)
+Test(hostile, h13_hypercall_page_changes_while_it_is_read, .timeout = 300)
 {
 	struct rig rig;
 
@@ -57,7 +57,7 @@ Test(hostile, h13_hypercall_page_changes_while_it_is_read, .timeout = 120)
 }
 
 /* H12: a domain that floods the log loses lines, and they are counted. */
-Test(hostile, h12_a_log_flood_is_limited, .timeout = 60)
+Test(hostile, h12_a_log_flood_is_limited, .timeout = 180)
 {
 	struct rig rig;
 
@@ -91,7 +91,7 @@ static bool is_zero(const void *memory, size_t bytes)
 	return true;
 }
 
-Test(hostile, h13_writes_into_read_only_windows_have_no_effect, .timeout = 60)
+Test(hostile, h13_writes_into_read_only_windows_have_no_effect, .timeout = 180)
 {
 	struct rig rig;
 
@@ -105,7 +105,7 @@ Test(hostile, h13_writes_into_read_only_windows_have_no_effect, .timeout = 60)
 }
 
 /* The promise is a rate, so it holds on a host of any speed: what came through is never above it. */
-Test(hostile, h13_a_storm_ends_the_guest, .timeout = 120)
+Test(hostile, h13_a_storm_ends_the_guest, .timeout = 300)
 {
 	struct rig rig;
 
@@ -127,7 +127,7 @@ Test(hostile, h13_a_storm_ends_the_guest, .timeout = 120)
 }
 
 /* The host's own state, byte for byte, while a kernel scribbles over all that it can reach. */
-Test(hostile, h13_every_byte_scribbled, .timeout = 120)
+Test(hostile, h13_every_byte_scribbled, .timeout = 300)
 {
 	struct rig rig, peer;
 

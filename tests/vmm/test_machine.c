@@ -57,7 +57,7 @@ static int n_descriptors(void)
 	return n;
 }
 
-Test(machine, leaves_nothing_behind, .timeout = 60)
+Test(machine, leaves_nothing_behind, .timeout = 180)
 {
 	int before = n_descriptors();
 
@@ -75,7 +75,7 @@ Test(machine, leaves_nothing_behind, .timeout = 60)
 /* xorl %eax, %eax; movl %eax, (%rax) */
 static const uint8_t null_write[] = {0x90, 0x31, 0xc0, 0x89, 0x00};
 
-Test(machine, a_domain_that_faults_is_named_and_the_guest_goes_on, .timeout = 60)
+Test(machine, a_domain_that_faults_is_named_and_the_guest_goes_on, .timeout = 180)
 {
 	size_t bytes;
 	void *image = image_make(null_write, sizeof(null_write), &bytes);
@@ -101,7 +101,7 @@ Test(machine, a_domain_that_faults_is_named_and_the_guest_goes_on, .timeout = 60
 	free(image);
 }
 
-Test(machine, a_triple_fault_tells_registers_and_symbol, .timeout = 60)
+Test(machine, a_triple_fault_tells_registers_and_symbol, .timeout = 180)
 {
 	struct rig rig;
 
@@ -125,7 +125,7 @@ Test(machine, a_triple_fault_tells_registers_and_symbol, .timeout = 60)
 	rig_destroy(&rig);
 }
 
-Test(machine, a_kernel_panic_ends_the_guest, .timeout = 60)
+Test(machine, a_kernel_panic_ends_the_guest, .timeout = 180)
 {
 	struct rig rig;
 
@@ -162,7 +162,7 @@ static int data_file(uint64_t words, int seals)
 	return fd;
 }
 
-Test(machine, a_data_file_is_read_in_the_guest, .timeout = 60)
+Test(machine, a_data_file_is_read_in_the_guest, .timeout = 180)
 {
 	size_t bytes;
 	void *image = image_make(sum_data, sizeof(sum_data), &bytes);
@@ -183,7 +183,7 @@ Test(machine, a_data_file_is_read_in_the_guest, .timeout = 60)
 	free(image);
 }
 
-Test(machine, a_data_file_that_can_change_is_refused, .timeout = 60)
+Test(machine, a_data_file_that_can_change_is_refused, .timeout = 180)
 {
 	size_t bytes;
 	void *image = image_make(spin, sizeof(spin), &bytes);
@@ -207,7 +207,7 @@ Test(machine, a_data_file_that_can_change_is_refused, .timeout = 60)
 }
 
 /* The real kernel on every vCPU of a large guest; each says that it is up. */
-Test(machine, sixteen_vcpus_boot, .timeout = 120)
+Test(machine, sixteen_vcpus_boot, .timeout = 300)
 {
 	struct rig rig;
 

@@ -8,7 +8,7 @@
 
 #include "vmm/oracle.h"
 
-Test(oracle, r3_nothing_is_seen_after_a_cut, .timeout = 120)
+Test(oracle, r3_nothing_is_seen_after_a_cut, .timeout = 300)
 {
 	struct oracle_result result;
 	char why[WHY_BYTES];
@@ -22,7 +22,7 @@ Test(oracle, r3_nothing_is_seen_after_a_cut, .timeout = 120)
 	close(kvm_fd);
 }
 
-Test(oracle, r3_control_a_skipped_cut_is_caught, .timeout = 120)
+Test(oracle, r3_control_a_skipped_cut_is_caught, .timeout = 300)
 {
 	struct oracle_result result;
 	char why[WHY_BYTES];

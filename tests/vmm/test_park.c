@@ -8,7 +8,7 @@
 
 /* ---- P7 ---- */
 
-Test(park, p7_port_exit_is_complete_before_parking, .timeout = 120)
+Test(park, p7_port_exit_is_complete_before_parking, .timeout = 300)
 {
 	struct rig rig;
 
@@ -46,7 +46,7 @@ static void command(struct rig *rig, uint32_t vcpu, uint64_t what)
 	machine_wake(rig->machine, vcpu);
 }
 
-Test(park, p8_halted_vcpus_stop_and_stay_halted, .timeout = 60)
+Test(park, p8_halted_vcpus_stop_and_stay_halted, .timeout = 180)
 {
 	struct rig rig;
 
@@ -65,7 +65,7 @@ Test(park, p8_halted_vcpus_stop_and_stay_halted, .timeout = 60)
 	rig_destroy(&rig);
 }
 
-Test(park, p8_one_halted_one_running, .timeout = 60)
+Test(park, p8_one_halted_one_running, .timeout = 180)
 {
 	struct rig rig;
 
@@ -85,7 +85,7 @@ Test(park, p8_one_halted_one_running, .timeout = 60)
 }
 
 /* I10: an interrupt that comes while stopped is taken after the resume, once. */
-Test(park, p8_interrupt_while_stopped_and_halted, .timeout = 60)
+Test(park, p8_interrupt_while_stopped_and_halted, .timeout = 180)
 {
 	struct rig rig;
 
@@ -105,7 +105,7 @@ Test(park, p8_interrupt_while_stopped_and_halted, .timeout = 60)
 }
 
 /* With interrupts off an interrupt stays pending and the HLT goes on, through any number of stops. */
-Test(park, p8_pending_interrupt_does_not_end_a_masked_halt, .timeout = 60)
+Test(park, p8_pending_interrupt_does_not_end_a_masked_halt, .timeout = 180)
 {
 	struct rig rig;
 
@@ -134,7 +134,7 @@ static void assert_all_gone(struct rig *rig)
 		cr_assert_eq(rig_state(rig, i), STOP_GONE);
 }
 
-Test(park, p10_a_stopped_machine_can_be_shut_down, .timeout = 60)
+Test(park, p10_a_stopped_machine_can_be_shut_down, .timeout = 180)
 {
 	struct rig rig;
 
@@ -149,7 +149,7 @@ Test(park, p10_a_stopped_machine_can_be_shut_down, .timeout = 60)
 	rig_destroy(&rig);
 }
 
-Test(park, p10_a_stopped_machine_can_be_killed, .timeout = 60)
+Test(park, p10_a_stopped_machine_can_be_killed, .timeout = 180)
 {
 	struct rig rig;
 	uint64_t count;
@@ -175,7 +175,7 @@ static void do_nothing(int signal)
 }
 
 /* An unrelated signal ends KVM_RUN too and is no request. */
-Test(park, an_unrelated_signal_is_no_stop, .timeout = 60)
+Test(park, an_unrelated_signal_is_no_stop, .timeout = 180)
 {
 	struct rig rig;
 	struct sigaction nothing = {.sa_handler = do_nothing};

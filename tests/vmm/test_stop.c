@@ -40,7 +40,7 @@ static void wait_for_window(void)
 	__atomic_store_n(&in_window, 0, __ATOMIC_SEQ_CST);
 }
 
-Test(stop, p1_kick_in_the_window_is_never_lost, .timeout = 120)
+Test(stop, p1_kick_in_the_window_is_never_lost, .timeout = 300)
 {
 	struct rig rig;
 
@@ -58,7 +58,7 @@ Test(stop, p1_kick_in_the_window_is_never_lost, .timeout = 120)
 }
 
 /* The control: with a handler that does nothing the same stop must be seen to fail. */
-Test(stop, p1_control_an_empty_handler_loses_the_kick, .timeout = 120)
+Test(stop, p1_control_an_empty_handler_loses_the_kick, .timeout = 300)
 {
 	struct rig rig;
 	struct stop_report report;
@@ -134,7 +134,7 @@ Test(stop, p2_back_to_back_four_vcpus, .timeout = 600)
 	stop_and_resume("halt", 4, 5000);
 }
 
-Test(stop, p3_nothing_runs_while_stopped, .timeout = 120)
+Test(stop, p3_nothing_runs_while_stopped, .timeout = 300)
 {
 	struct rig rig;
 
@@ -158,7 +158,7 @@ Test(stop, p3_nothing_runs_while_stopped, .timeout = 120)
 	rig_destroy(&rig);
 }
 
-Test(stop, p3_a_machine_can_start_stopped, .timeout = 60)
+Test(stop, p3_a_machine_can_start_stopped, .timeout = 180)
 {
 	struct rig rig;
 
@@ -225,7 +225,7 @@ Test(stop, p4_triple_fault_in_the_middle, .timeout = 300)
 
 /* ---- P5 ---- */
 
-Test(stop, p5_every_hypercall_while_stops_arrive, .timeout = 120)
+Test(stop, p5_every_hypercall_while_stops_arrive, .timeout = 300)
 {
 	struct rig rig;
 
@@ -271,7 +271,7 @@ static void *stop_at_random(void *argument)
 	return NULL;
 }
 
-Test(stop, p6_two_stoppers, .timeout = 120)
+Test(stop, p6_two_stoppers, .timeout = 300)
 {
 	struct rig rig;
 	pthread_t other;
@@ -290,7 +290,7 @@ Test(stop, p6_two_stoppers, .timeout = 120)
 	rig_destroy(&rig);
 }
 
-Test(stop, p6_a_resume_too_many_is_refused, .timeout = 60)
+Test(stop, p6_a_resume_too_many_is_refused, .timeout = 180)
 {
 	struct rig rig;
 
@@ -306,7 +306,7 @@ Test(stop, p6_a_resume_too_many_is_refused, .timeout = 60)
 }
 
 /* Several machines: all are kicked before any is waited for; only the late one is named. */
-Test(stop, several_machines_at_once, .timeout = 60)
+Test(stop, several_machines_at_once, .timeout = 180)
 {
 	struct rig rigs[3];
 	struct machine *machines[3];

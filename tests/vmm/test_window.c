@@ -151,7 +151,7 @@ Test(window, records_of_a_slot_stand_where_its_domain_looks)
 static const uint8_t read_inbox[] = {0x48, 0xb8, 0, 0, 0, 0, 0, 0x50, 0, 0, 0x48, 0x8b, 0x08, 0xeb, 0xfb};
 
 /* Fail closed: the window is gone, the thread leaves by itself and quietly, nothing comes back. */
-Test(window, a_killed_machine_loses_its_inbox, .timeout = 60)
+Test(window, a_killed_machine_loses_its_inbox, .timeout = 180)
 {
 	size_t bytes;
 	void *image = image_make(read_inbox, sizeof(read_inbox), &bytes);
@@ -176,7 +176,7 @@ Test(window, a_killed_machine_loses_its_inbox, .timeout = 60)
 }
 
 /* The vCPU that meets the lost window before the kick reaches it ends without a word as well. */
-Test(window, a_lost_window_ends_the_thread_quietly, .timeout = 60)
+Test(window, a_lost_window_ends_the_thread_quietly, .timeout = 180)
 {
 	size_t bytes;
 	void *image = image_make(read_inbox, sizeof(read_inbox), &bytes);
