@@ -210,27 +210,36 @@ static bool outlet_has_room(const struct outlet *outlet)
 	return outlet->used + AUDIT_LINE_BYTES + 1 <= sizeof(outlet->bytes);
 }
 
+static void put_gap(struct outlet *outlet, uint64_t serial, uint64_t n)
+{
+	char text[AUDIT_LINE_BYTES];
+	size_t bytes = audit_ring_gap(serial, unix_now(), n, text);
+
+	outlet_put(outlet, text, bytes);
+}
+
 /* Under the lock. */
 static void fill_file(struct audit *audit)
 {
 	struct audit_ring *ring = &audit->ring;
 	struct outlet *outlet = &audit->file_outlet;
-	char text[AUDIT_LINE_BYTES];
 
 	if (outlet->fd < 0 || outlet->used)
 		return;
 	if (audit->file_failed && ring->next <= ring->newest) {
-		outlet_put(outlet, text,
-		           audit_ring_gap(ring->next - 1, unix_now(), audit->file_failed, text));
+		put_gap(outlet, ring->next - 1, audit->file_failed);
 		audit->file_failed = 0;
 	}
 	if (ring->next < ring->oldest) {
-		outlet_put(outlet, text,
-		           audit_ring_gap(ring->oldest - 1, unix_now(), ring->oldest - ring->next, text));
+		put_gap(outlet, ring->oldest - 1, ring->oldest - ring->next);
 		ring->next = ring->oldest;
 	}
-	while (ring->next <= ring->newest && outlet_has_room(outlet))
-		outlet_put(outlet, text, audit_ring_line(ring, ring->next++, text));
+	while (ring->next <= ring->newest && outlet_has_room(outlet)) {
+		char text[AUDIT_LINE_BYTES];
+		size_t bytes = audit_ring_line(ring, ring->next++, text);
+
+		outlet_put(outlet, text, bytes);
+	}
 }
 
 /* Under the lock. */

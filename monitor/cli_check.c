@@ -193,7 +193,8 @@ static void print_notes(const json_t *list, const char *prefix, FILE *to)
 	const json_t *text;
 	size_t i;
 
-	json_array_foreach(list, i, text) fprintf(to, "%s%s\n", prefix, json_string_value(text));
+	json_array_foreach (list, i, text)
+		fprintf(to, "%s%s\n", prefix, json_string_value(text));
 }
 
 static int print_result(const struct cli_call *call, struct check *check)

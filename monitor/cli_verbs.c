@@ -171,7 +171,7 @@ const struct cli_verb cli_verbs[] = {
 		.most = 4,
 		.summary = "take single permissions back, whatever the policy says",
 		.help = "SOURCE and TARGET are contexts, types, or * for any; PERMISSION may be * too. It "
-                        "only narrows,\n"
+			"only narrows,\n"
 			"survives pushes, and is listed by policy show.",
 		.shared = CLI_JSON | CLI_SOCKET,
 		.options = {{"--try", NULL, "show what it would cut; change nothing"}, CHANGE_OPTIONS},

@@ -34,7 +34,7 @@ struct control_client {
 	policy_sid sid; /* by the manifest; SID_NONE: the operator, whose SID may change with the policy */
 	struct loop_timer idle;
 	struct control_request *request; /* under way; NULL: none. Nothing is read meanwhile */
-	struct control_client *previous, *next;
+	struct control_client *next;
 };
 
 struct control {
@@ -56,11 +56,15 @@ static void request_free(struct control_request *request)
 	free(request);
 }
 
-static void drop_client(struct control_client *client)
+static void drop_client(struct control *control, struct control_client *client)
 {
-	struct control *control = client->control;
 	struct control_request *request = client->request;
+	struct control_client **link = &control->first;
 
+	while (*link != client)
+		link = &(*link)->next;
+	*link = client->next;
+	control->n_clients--;
 	loop_remove(control->monitor->loop, client->fd);
 	loop_disarm(control->monitor->loop, &client->idle);
 	close(client->fd);
@@ -70,13 +74,6 @@ static void drop_client(struct control_client *client)
 	} else if (request) {
 		request->client = NULL; /* the answer that it waits for frees it */
 	}
-	if (client->previous)
-		client->previous->next = client->next;
-	else
-		control->first = client->next;
-	if (client->next)
-		client->next->previous = client->previous;
-	control->n_clients--;
 	free(client);
 }
 
@@ -88,7 +85,7 @@ static void finish(struct control_request *request, int send_error)
 	client->request = NULL;
 	request_free(request);
 	if (send_error < 0 || loop_modify(client->control->monitor->loop, client->fd, EPOLLIN) < 0) {
-		drop_client(client);
+		drop_client(client->control, client);
 		return;
 	}
 	loop_arm(client->control->monitor->loop, &client->idle, loop_now() + IDLE_NS);
@@ -197,12 +194,12 @@ static void on_client(void *opaque, uint32_t events)
 	int result;
 
 	if (client->request || !(events & EPOLLIN)) { /* hung up: nothing else is listened to then */
-		drop_client(client);
+		drop_client(client->control, client);
 		return;
 	}
 	request = calloc(1, sizeof(*request));
 	if (!request) {
-		drop_client(client);
+		drop_client(client->control, client);
 		return;
 	}
 	request->monitor = client->control->monitor;
@@ -212,13 +209,13 @@ static void on_client(void *opaque, uint32_t events)
 	if (result != 1 && result != -EBADMSG) {
 		free(request);
 		if (result != -EAGAIN)
-			drop_client(client);
+			drop_client(client->control, client);
 		return;
 	}
 	client->request = request;
 	loop_disarm(loop, &client->idle);
 	if (loop_modify(loop, client->fd, 0) < 0)
-		drop_client(client);
+		drop_client(client->control, client);
 	else if (result == -EBADMSG)
 		request_fail(request, "bad request: %s", why);
 	else
@@ -232,7 +229,7 @@ static void on_idle(void *opaque)
 	struct control_client *client = opaque;
 
 	control_send(client->fd, 1, "nothing was asked for 30 seconds", -1, 0);
-	drop_client(client);
+	drop_client(client->control, client);
 }
 
 /* Says why, as far as a stranger listens, and to the trail, not more than once a second. */
@@ -295,8 +292,6 @@ static void add_client(struct control *control, int fd, uid_t uid, policy_sid si
 	client->idle.opaque = client;
 	loop_arm(loop, &client->idle, loop_now() + IDLE_NS);
 	client->next = control->first;
-	if (control->first)
-		control->first->previous = client;
 	control->first = client;
 	control->n_clients++;
 }
@@ -415,7 +410,7 @@ void control_close(struct monitor *monitor)
 		return;
 	monitor->control = NULL;
 	while (control->first)
-		drop_client(control->first);
+		drop_client(control, control->first);
 	loop_disarm(monitor->loop, &control->accept_again);
 	loop_remove(monitor->loop, control->socket.fd);
 	control_socket_close(&control->socket);

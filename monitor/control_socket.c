@@ -138,10 +138,10 @@ void control_socket_close(struct control_socket *sock)
 
 	if (sock->fd >= 0)
 		close(sock->fd);
-	if (sock->inode && lstat(sock->path, &status) == 0 && status.st_dev == sock->device &&
+	if (sock->path && sock->inode && lstat(sock->path, &status) == 0 && status.st_dev == sock->device &&
 	    status.st_ino == sock->inode)
 		unlink(sock->path);
-	if (sock->lock_fd >= 0) {
+	if (sock->lock_path && sock->lock_fd >= 0) {
 		unlink(sock->lock_path);
 		close(sock->lock_fd);
 	}

@@ -67,18 +67,27 @@ static int copy(int from, int to, size_t most_bytes, size_t *copied)
 	}
 }
 
-static int open_source(const char *path, char why[static WHY_BYTES])
+/* 0, or -errno: only what has an end, and what cannot block for ever, is read. */
+static int check_source(int fd)
 {
 	struct stat status;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	int error = fd < 0 || fstat(fd, &status) ? -errno : 0;
 
-	if (error < 0) {
-		snprintf(why, WHY_BYTES, "%s: %s", path, strerror(-error));
-	} else if (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode)) {
+	if (fstat(fd, &status))
+		return -errno;
+	if (S_ISDIR(status.st_mode))
+		return -EISDIR;
+	return S_ISREG(status.st_mode) || S_ISFIFO(status.st_mode) ? 0 : -EINVAL;
+}
+
+static int open_source(const char *path, char why[static WHY_BYTES])
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int error = fd < 0 ? -errno : check_source(fd);
+
+	if (error == -EINVAL || error == -EISDIR)
 		snprintf(why, WHY_BYTES, "%s: neither a file nor a pipe", path);
-		error = S_ISDIR(status.st_mode) ? -EISDIR : -EINVAL;
-	}
+	else if (error < 0)
+		snprintf(why, WHY_BYTES, "%s: %s", path, strerror(-error));
 	if (error < 0 && fd >= 0)
 		close(fd);
 	return error < 0 ? error : fd;

@@ -206,7 +206,7 @@ static int read_guest(const struct manifest_reader *reader, const config_setting
 {
 	const config_setting_t *setting = config_setting_get_member(root, "name");
 	uint64_t vcpus = 1, bulk = DEFAULT_BULK_BYTES;
-	const char *name, *audit;
+	const char *name, *audit = NULL;
 	int error;
 
 	error = read_member(reader, root, "name", "the guest needs a name: name = \"web\";", &name);
@@ -263,20 +263,17 @@ static int read_text(const struct manifest_reader *reader, char **text)
 {
 	size_t bytes;
 	int fd = file_seal(reader->path, MAX_MANIFEST_BYTES, &bytes, reader->why);
-	int error = 0;
 
 	if (fd < 0)
 		return fd;
 	*text = malloc(bytes + 1);
-	if (!*text || pread(fd, *text, bytes, 0) != (ssize_t)bytes)
-		error = read_fail(reader, NULL, "out of memory");
-	close(fd);
-	if (error == 0) {
-		(*text)[bytes] = '\0';
-		if (strlen(*text) != bytes)
-			error = read_fail(reader, NULL, "this is no text: it holds a zero byte");
+	if (!*text || pread(fd, *text, bytes, 0) != (ssize_t)bytes) {
+		close(fd);
+		return read_fail(reader, NULL, "out of memory");
 	}
-	return error;
+	close(fd);
+	(*text)[bytes] = '\0';
+	return strlen(*text) == bytes ? 0 : read_fail(reader, NULL, "this is no text: it holds a zero byte");
 }
 
 /* An include would be opened by the parser, by whatever path, without a bound. */

@@ -13,6 +13,7 @@
 #include "monitor/control.h"
 #include "monitor/manifest.h"
 #include "monitor/monitor.h"
+#include "vmm/check.h"
 #include "vmm/machine.h"
 
 #define MAX_DEADLINE_SECONDS 3600.0
@@ -46,20 +47,19 @@ static int read_manifest(const struct cli_call *call, struct service *service)
 		.data = data,
 		.program_dir = cli_value(call, "--programs"),
 	};
-	char why[WHY_BYTES];
-	int error;
+	char why[WHY_BYTES] = "";
 
 	options.policies = options.n_policies ? policies : NULL;
 	for (size_t i = 0; i < options.n_data; i++)
 		if (!strchr(data[i], '='))
 			return cli_usage(call, "--data %s: expected DOMAIN=FILE", data[i]);
-	if (call->n_operands)
-		error = manifest_load(call->operands[0], &options, &service->manifest, why);
-	else if (options.policies)
-		error = manifest_without_guest(&options, &service->manifest, why);
-	else
+	if (!call->n_operands && !options.policies)
 		return cli_usage(call, "without a manifest it needs a policy: --policy FILE");
-	return error < 0 ? complain_at(why) : CLI_DONE;
+	if (call->n_operands)
+		manifest_load(call->operands[0], &options, &service->manifest, why);
+	else
+		manifest_without_guest(&options, &service->manifest, why);
+	return service->manifest ? CLI_DONE : complain_at(why);
 }
 
 static int open_kvm(const struct cli_call *call, struct service *service)
@@ -67,6 +67,7 @@ static int open_kvm(const struct cli_call *call, struct service *service)
 	const char *path = cli_value(call, "--kvm");
 	char why[WHY_BYTES];
 
+	CHECK(service->manifest);
 	if (service->manifest->n_domains == 0)
 		return CLI_DONE;
 	if (path) {
@@ -82,6 +83,7 @@ static int open_kvm(const struct cli_call *call, struct service *service)
 
 static int create_monitor(const struct cli_call *call, bool serve, struct service *service)
 {
+	CHECK(service->manifest);
 	struct monitor_options options = {
 		.launcher = call->launcher,
 		.manifest = service->manifest,

@@ -136,7 +136,7 @@ Test(cli, a_client_whose_context_the_policy_does_not_know)
 		"m.conf",
 		"name = \"g\";\nclients = (\n{ uid = 1; context = \"system_u:system_r:none_t:s0\"; } );\n"
 		"domains = ( { name = \"a\"; program = \"echo\"; context = "
-	        "\"system_u:system_r:client_t:s0\"; } );\n");
+		"\"system_u:system_r:client_t:s0\"; } );\n");
 	struct child child = RUN("check", manifest, PROGRAMS, "--policy", BASE, "--policy", DEMO);
 
 	EXPECT(child, 1, "m.conf:3: uid 1: the policy does not know the context system_u:system_r:none_t:s0");
