@@ -14,6 +14,10 @@ int plan_questions(struct registry *registry, const struct proposal *proposal, s
 
 		if (decisions_add_channel(decisions, &subjects) < 0)
 			return -ENOMEM;
+		/* Its parent may close before the commit; then a relabel does not reach its identity. */
+		subjects.client = channel->client_sid;
+		if (channel->parent && decisions_add_channel(decisions, &subjects) < 0)
+			return -ENOMEM;
 	}
 	return 0;
 }
