@@ -216,7 +216,6 @@ check-tidy: build/.check-deps
 check-cppcheck: build/.check-deps
 	$(call say,CPPCHECK,$(words $(HOST_FILES)) files)
 	$(Q)cppcheck --quiet --std=c11 -D_GNU_SOURCE -I. -j $$(nproc) --inline-suppr --enable=warning,performance,portability \
-	  '-Djson_array_foreach(array,i,v)=for ((i) = 0; ((v) = json_array_get(array, i)); (i)++)' \
 	  --suppress=missingIncludeSystem --error-exitcode=1 $(HOST_FILES)
 
 check-sanitize: all test-programs

@@ -30,7 +30,7 @@ static void print_lines(const json_t *lines)
 	const json_t *line;
 	size_t i;
 
-	json_array_foreach (lines, i, line)
+	cli_each (lines, i, line)
 		printf("%s\n", json_string_value(line) ? json_string_value(line) : "");
 }
 
@@ -50,7 +50,7 @@ static bool follow_lines(void *opaque, const json_t *body)
 	const json_t *line;
 	size_t i;
 
-	json_array_foreach (json_object_get(body, "lines"), i, line) {
+	cli_each (json_object_get(body, "lines"), i, line) {
 		const char *text = json_string_value(line);
 
 		if (!text)

@@ -58,7 +58,7 @@ static int list_booleans(const struct cli_call *call)
 		return status;
 	if (call->json)
 		return cli_print_json(list);
-	json_array_foreach (list, i, item)
+	cli_each (list, i, item)
 		printf("%-32s %s\n", cli_text(item, "name"),
 		       json_is_true(json_object_get(item, "value")) ? "on" : "off");
 	if (json_array_size(list) == 0)

@@ -193,7 +193,7 @@ static void print_notes(const json_t *list, const char *prefix, FILE *to)
 	const json_t *text;
 	size_t i;
 
-	json_array_foreach (list, i, text)
+	cli_each (list, i, text)
 		fprintf(to, "%s%s\n", prefix, json_string_value(text));
 }
 

@@ -54,7 +54,7 @@ static void print_guests(const json_t *guests)
 	size_t i;
 
 	cli_table_begin(&table, 0x3c, heading);
-	json_array_foreach (guests, i, guest) {
+	cli_each (guests, i, guest) {
 		cli_cell(&table, "%s", cli_text(guest, "name"));
 		state_cell(&table, cli_text(guest, "state"));
 		cli_cell(&table, "%lld", cli_integer(guest, "vcpus"));
@@ -63,7 +63,7 @@ static void print_guests(const json_t *guests)
 		cli_cell(&table, "%lld", cli_integer(guest, "stop_requests"));
 	}
 	cli_table_end(&table, "no guest");
-	json_array_foreach (guests, i, guest)
+	cli_each (guests, i, guest)
 		if (json_object_get(guest, "crash"))
 			printf("%s: %s\n", cli_text(guest, "name"), cli_text(guest, "crash"));
 }
@@ -100,7 +100,7 @@ static void services_cell(struct cli_table *table, const json_t *services)
 	const json_t *service;
 	size_t i, used = 0;
 
-	json_array_foreach (services, i, service)
+	cli_each (services, i, service)
 		if (used < sizeof(text))
 			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s", i ? ", " : "",
 			                         cli_text(service, "name"));
@@ -116,7 +116,7 @@ static void print_domains(const json_t *domains)
 	size_t i;
 
 	cli_table_begin(&table, 0x1c, heading);
-	json_array_foreach (domains, i, domain) {
+	cli_each (domains, i, domain) {
 		cli_cell(&table, "%s/%s", cli_text(domain, "guest"), cli_text(domain, "domain"));
 		state_cell(&table, cli_text(domain, "state"));
 		cli_cell(&table, "%lld", cli_integer(domain, "vcpu"));
@@ -185,7 +185,7 @@ static void print_channels(const json_t *channels)
 	size_t i;
 
 	cli_table_begin(&table, 0x1c1, heading);
-	json_array_foreach (channels, i, channel) {
+	cli_each (channels, i, channel) {
 		flow_row(&table, channel, 0);
 		flow_row(&table, channel, 1);
 	}
@@ -197,7 +197,7 @@ static bool is_open(const json_t *channel)
 	const json_t *flow;
 	size_t i;
 
-	json_array_foreach (json_object_get(channel, "flows"), i, flow)
+	cli_each (json_object_get(channel, "flows"), i, flow)
 		if (strcmp(cli_text(flow, "state"), "open") == 0 && !is_pending(flow))
 			return true;
 	return false;
@@ -210,7 +210,7 @@ static bool enough_channels(void *opaque, const json_t *channels)
 	uint64_t n_open = 0;
 	size_t i;
 
-	json_array_foreach (channels, i, channel)
+	cli_each (channels, i, channel)
 		n_open += is_open(channel);
 	return n_open >= *wanted;
 }
@@ -276,7 +276,7 @@ static bool all_running(void *opaque, const json_t *body)
 	size_t i;
 
 	(void)opaque;
-	json_array_foreach (json_object_get(body, "guests"), i, guest)
+	cli_each (json_object_get(body, "guests"), i, guest)
 		if (strcmp(cli_text(guest, "state"), "running") != 0)
 			return false;
 	return true;

@@ -44,6 +44,13 @@ void cli_table_end(struct cli_table *table, const char *empty);
 /* The document on standard output; takes json. Returns an exit status. */
 int cli_print_json(json_t *json);
 
+/* for (item in array); a json_array_foreach that checkers can read. */
+#define cli_each(array, i, item) for ((i) = 0; ((item) = json_array_get(array, i)); (i)++)
+#define cli_each_member(object, key, item)                                                                   \
+	for ((key) = json_object_iter_key(json_object_iter(object));                                         \
+	     (key) && ((item) = json_object_get(object, key));                                               \
+	     (key) = json_object_iter_key(json_object_iter_next(object, json_object_key_to_iter(key))))
+
 /* Members for people: never NULL, whatever the document holds. */
 const char *cli_text(const json_t *object, const char *key);
 long long cli_integer(const json_t *object, const char *key);

@@ -151,10 +151,10 @@ static void print_alterations(const json_t *body)
 	const char *name;
 	size_t i;
 
-	json_array_foreach (json_object_get(body, "revoked"), i, rule)
+	cli_each (json_object_get(body, "revoked"), i, rule)
 		printf("revoked: %s %s:%s %s\n", cli_text(rule, "source"), cli_text(rule, "target"),
 		       cli_text(rule, "class"), cli_text(rule, "permissions"));
-	json_object_foreach (set, name, value)
+	cli_each_member (set, name, value)
 		printf("set: %s %s\n", name, json_is_true(value) ? "on" : "off");
 }
 
@@ -193,7 +193,7 @@ static void print_permissions(const json_t *names, const char *none)
 
 	if (json_array_size(names) == 0)
 		printf("%s\n", none);
-	json_array_foreach (names, i, name)
+	cli_each (names, i, name)
 		printf("%s%s", json_string_value(name), i + 1 < json_array_size(names) ? " " : "\n");
 }
 

@@ -40,7 +40,7 @@ static void print_flow(const json_t *flow, const char *what, enum cli_colour col
 
 	printf("  %s%s%s  channel %lld  %s --> %s ", cli_colour(colour), what, cli_plain(),
 	       cli_integer(flow, "channel"), cli_text(flow, "from"), cli_text(flow, "to"));
-	json_array_foreach (permissions, i, permission)
+	cli_each (permissions, i, permission)
 		printf(" %s", json_string_value(permission) ? json_string_value(permission) : "");
 	printf("\n        %s\n", cli_text(flow, "reason"));
 }
@@ -71,17 +71,17 @@ static void print_flows(const json_t *report, bool planned)
 	const json_t *list = json_object_get(report, "cuts"), *flow;
 	size_t i;
 
-	json_array_foreach (list, i, flow)
+	cli_each (list, i, flow)
 		if (i < SHOWN_FLOWS)
 			print_cut(flow, planned);
 	print_rest(json_array_size(list));
 	list = json_object_get(report, "allowed");
-	json_array_foreach (list, i, flow)
+	cli_each (list, i, flow)
 		if (i < SHOWN_FLOWS)
 			print_flow(flow, "new ", COLOUR_GREEN);
 	print_rest(json_array_size(list));
 	list = json_object_get(report, "kept_with_flowctl");
-	json_array_foreach (list, i, flow)
+	cli_each (list, i, flow)
 		if (i < SHOWN_FLOWS)
 			printf("  %skept%s  channel %lld  %s --> %s  its back-pressure still tells something "
 			       "the "
@@ -114,7 +114,7 @@ void cli_print_report(const json_t *report)
 	print_flows(report, planned);
 	if (!planned)
 		print_times(report);
-	json_array_foreach (json_object_get(report, "killed"), i, guest)
+	cli_each (json_object_get(report, "killed"), i, guest)
 		printf("%sKilled:%s guest %s did not stop in time\n", cli_colour(COLOUR_RED), cli_plain(),
 		       json_string_value(guest) ? json_string_value(guest) : "?");
 }

@@ -40,11 +40,10 @@ const struct cli_verb cli_verbs[] = {
 		.least = 1,
 		.most = 1,
 		.summary = "start the guest of a manifest and serve until it has ended",
-		.help = "Prints what domains log as guest/domain: text on standard error. Ends with 0 when "
-			"every\n"
-			"domain has exited with 0, or when it is told to stop (Ctrl-C); with 1 when one "
-			"failed.\n"
-			"Meanwhile the other verbs reach it over its control socket.",
+		.help = "Prints what domains log as guest/domain: text on standard error. Ends\n"
+			"with 0 when every domain has exited with 0, or when it is told to stop\n"
+			"(Ctrl-C); with 1 when one failed. Meanwhile the other verbs reach it\n"
+			"over its control socket.",
 		.shared = CLI_SOCKET,
 		.options = {RUN_OPTIONS},
 		.launches = true,
@@ -66,14 +65,11 @@ const struct cli_verb cli_verbs[] = {
 		.operands = "[MANIFEST]",
 		.most = 1,
 		.summary = "check a manifest and a policy, without KVM",
-		.help = "Finds what run would refuse: mistakes in the manifest, missing programs, errors in "
-			"the\n"
-			"policy, contexts that the policy does not know. Warns of domains that share a vCPU "
-			"though\n"
-			"policy does not let them talk both ways: a shared vCPU is a channel of its own "
-			"(timing,\n"
-			"caches, on some hosts wide registers). Without a manifest it checks a policy "
-			"(--policy).",
+		.help = "Finds what run would refuse: mistakes in the manifest, missing programs,\n"
+			"errors in the policy, contexts that the policy does not know. Warns of\n"
+			"domains that share a vCPU though policy does not let them talk both\n"
+			"ways: a shared vCPU is a channel of its own (timing, caches, on some\n"
+			"hosts wide registers). Without a manifest it checks a policy (--policy).",
 		.shared = CLI_JSON,
 		.options = {POLICY_OPTION,
                             {"--data", "DOMAIN=FILE", "the data file of a domain"},
@@ -87,9 +83,9 @@ const struct cli_verb cli_verbs[] = {
 		.least = 1,
 		.most = MANY,
 		.summary = "put a policy in force; cut what it no longer allows",
-		.help = "The files are CIL sources that are compiled together, or one binary policy. When "
-			"the verb\n"
-			"returns, every cut is complete. A policy that cannot be compiled changes nothing.",
+		.help = "The files are CIL sources that are compiled together, or one binary\n"
+			"policy. When the verb returns, every cut is complete. A policy that\n"
+			"cannot be compiled changes nothing.",
 		.shared = CLI_JSON | CLI_SOCKET,
 		.options = {STOP_OPTION, {"--force", NULL, "also if you could then push no policy any more"}},
 		.run = cli_policy_push,
@@ -109,7 +105,8 @@ const struct cli_verb cli_verbs[] = {
 		.name = "policy show",
 		.most = 0,
 		.summary = "show the policy in force, or save it for other tools",
-		.help = "--output saves the binary policy, which sesearch, seinfo and audit2allow -p read.",
+		.help = "--output saves the binary policy, which sesearch, seinfo and audit2allow\n"
+			"-p read.",
 		.shared = CLI_JSON | CLI_SOCKET,
 		.options = {{"--output", "FILE", "saves the binary policy there"}},
 		.run = cli_policy_show,
@@ -120,10 +117,9 @@ const struct cli_verb cli_verbs[] = {
 		.least = 3,
 		.most = 4,
 		.summary = "ask what SOURCE may do to TARGET",
-		.help = "SOURCE and TARGET are contexts (user:role:type:level), or domains of a running "
-			"guest (NAME\n"
-			"or GUEST/NAME). Asks the policy in force; with --policy those files, without a "
-			"monitor.",
+		.help = "SOURCE and TARGET are contexts (user:role:type:level), or domains of a\n"
+			"running guest (NAME or GUEST/NAME). Asks the policy in force; with\n"
+			"--policy those files, without a monitor.",
 		.shared = CLI_JSON | CLI_SOCKET,
 		.options = {POLICY_OPTION},
 		.launches = true,
@@ -135,9 +131,8 @@ const struct cli_verb cli_verbs[] = {
 		.least = 4,
 		.most = 4,
 		.summary = "say why SOURCE may not do that to TARGET",
-		.help = "As policy query, for one permission: names the rule that is missing or the "
-			"constraint that\n"
-			"forbids it.",
+		.help = "As policy query, for one permission: names the rule that is missing or\n"
+			"the constraint that forbids it.",
 		.shared = CLI_JSON | CLI_SOCKET,
 		.options = {POLICY_OPTION},
 		.launches = true,
@@ -148,7 +143,8 @@ const struct cli_verb cli_verbs[] = {
 		.operands = "[NAME on|off]",
 		.most = 2,
 		.summary = "list the policy's booleans, or set one and cut what that forbids",
-		.help = "A boolean that was set keeps its value over pushes, as long as the policy has it.",
+		.help = "A boolean that was set keeps its value over pushes, as long as the\n"
+			"policy has it.",
 		.shared = CLI_JSON | CLI_SOCKET,
 		.options = {CHANGE_OPTIONS},
 		.run = cli_policy_bool,
@@ -170,9 +166,8 @@ const struct cli_verb cli_verbs[] = {
 		.least = 4,
 		.most = 4,
 		.summary = "take single permissions back, whatever the policy says",
-		.help = "SOURCE and TARGET are contexts, types, or * for any; PERMISSION may be * too. It "
-			"only narrows,\n"
-			"survives pushes, and is listed by policy show.",
+		.help = "SOURCE and TARGET are contexts, types, or * for any; PERMISSION may be *\n"
+			"too. It only narrows, survives pushes, and is listed by policy show.",
 		.shared = CLI_JSON | CLI_SOCKET,
 		.options = {{"--try", NULL, "show what it would cut; change nothing"}, CHANGE_OPTIONS},
 		.run = cli_policy_revoke,
@@ -183,7 +178,8 @@ const struct cli_verb cli_verbs[] = {
 		.least = 4,
 		.most = 4,
 		.summary = "end a policy revoke of the same words",
-		.help = "It removes what a revoke took back. What the policy denies it cannot give.",
+		.help = "It removes what a revoke took back. What the policy denies it cannot\n"
+			"give.",
 		.shared = CLI_JSON | CLI_SOCKET,
 		.options = {{"--try", NULL, "show what it would cut; change nothing"}, CHANGE_OPTIONS},
 		.run = cli_policy_grant,
@@ -253,9 +249,8 @@ const struct cli_verb cli_verbs[] = {
 		.name = "channel list",
 		.most = 0,
 		.summary = "list channels: who is connected to whom, and what flows",
-		.help = "One line per direction: --> open, -x> cut by a change, -/> never allowed, -.> "
-			"closed, ...\n"
-			"not accepted yet.",
+		.help = "One line per direction: --> open, -x> cut by a change, -/> never\n"
+			"allowed, -.> closed, ... not accepted yet.",
 		.shared = CLI_JSON | CLI_SOCKET,
 		.options = {{"--until", "N", "waits until N channels are open"}, PATIENCE_OPTION},
 		.run = cli_channel_list,
@@ -283,9 +278,8 @@ const struct cli_verb cli_verbs[] = {
 		.name = "audit",
 		.most = 0,
 		.summary = "show the newest lines of the audit trail",
-		.help = "Denials are AVC lines: portcullis audit | audit2allow -p FILE makes rules of them, "
-			"FILE being\n"
-			"what policy show --output saved.",
+		.help = "Denials are AVC lines: portcullis audit | audit2allow -p FILE makes\n"
+			"rules of them, FILE being what policy show --output saved.",
 		.shared = CLI_JSON | CLI_SOCKET,
 		.options = {{"--lines", "N", "at most so many (100; 4096 are kept)"},
                             {"--after", "SERIAL", "only lines after that one"},
@@ -304,10 +298,9 @@ const struct cli_verb cli_verbs[] = {
 		.name = "doctor",
 		.most = 0,
 		.summary = "say whether guests can run here, and what is missing",
-		.help = "Checks /dev/kvm, what KVM can do, limits of the kernel, that a security server "
-			"starts, and\n"
-			"that a cut takes memory away from a running guest (200 times, with a control that "
-			"must fail).",
+		.help = "Checks /dev/kvm, what KVM can do, limits of the kernel, that a security\n"
+			"server starts, and that a cut takes memory away from a running guest\n"
+			"(200 times, with a control that must fail).",
 		.shared = CLI_JSON,
 		.options = {{"--kvm", "PATH", NULL}, {"--rounds", "N", NULL}},
 		.launches = true,
