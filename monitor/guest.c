@@ -104,7 +104,8 @@ static int domain_init(struct guest *guest, uint32_t index, const struct manifes
 	return error;
 }
 
-/* Counts the instances of each name; one name has one context. */
+/* Counts the instances of each name. One name has one context: that of several instances stays when one of
+ * their domains is relabelled. */
 static int services_init(struct guest *guest, const struct manifest *manifest, char why[static WHY_BYTES])
 {
 	for (uint32_t d = 0; d < guest->n_domains; d++)
@@ -119,6 +120,7 @@ static int services_init(struct guest *guest, const struct manifest *manifest, c
 					if (strcmp(other->name, service->name) != 0)
 						continue;
 					service->n_instances++;
+					service->follows_domain &= service->n_instances == 1;
 					if (other->sid == service->sid)
 						continue;
 					snprintf(why, WHY_BYTES,
