@@ -151,8 +151,8 @@ static void count(struct channel *channel, enum channel_side side, struct flow_l
 		own = window_outbox_counters(from->domain->guest->machine, from->slot);
 	if (to->owns_slot)
 		peer = window_outbox_counters(to->domain->guest->machine, to->slot);
-	flow->messages = own.written;
-	flow->bytes = own.written_bytes;
+	flow->messages = clamp(own.written, INT64_MAX); /* JSON's integers are signed */
+	flow->bytes = clamp(own.written_bytes, INT64_MAX);
 	unread->messages = own.written > peer.read ? clamp(own.written - peer.read, RING_CELLS) : 0;
 	unread->bytes = unread->messages && own.written_bytes > peer.read_bytes
 	                        ? clamp(own.written_bytes - peer.read_bytes, most_bytes)

@@ -95,7 +95,7 @@ static void want(struct traffic *traffic, unsigned lane)
 static void traffic_open(struct traffic *traffic, enum stop_mode stop)
 {
 	static const struct world_options options = {
-		.manifest = MANIFEST_TRAFFIC, .policy = POLICY_LANE_A, .busy = true};
+		.manifest = MANIFEST_TRAFFIC, .policy = POLICY_LANE_A, .busy = true, .quiet = true};
 
 	*traffic = (struct traffic){.stop = stop, .random = 1 + (uint64_t)stop};
 	world_open(&traffic->world, &options);

@@ -139,6 +139,7 @@ void world_open(struct world *world, const struct world_options *options)
 		.policies = policy,
 		.n_policies = n_files(policy),
 		.deadline_seconds = given->deadline_seconds,
+		.quiet = given->quiet,
 	};
 	char line[WHY_BYTES];
 	char *why = NULL;

@@ -49,6 +49,7 @@ struct world_options {
 	policy_files policy;  /* NULL: POLICY_OPEN */
 	double deadline_seconds;
 	bool not_started;
+	bool quiet;     /* no log lines */
 	bool not_ready; /* do not wait until every domain has written to its mailbox */
 	bool busy;      /* vCPUs spin: everything else goes first, so that many pushes take less time */
 };
