@@ -63,12 +63,25 @@ static bool parse(int argc, char **argv, struct options *options)
 	return options->service != NULL && options->bytes >= 8 && options->bytes <= channel_max_bytes();
 }
 
+/* Policy can allow a connection and yet not both its ways. */
+static bool is_both_ways(struct channel *channel)
+{
+	struct channel_info info;
+
+	return channel_info(channel, &info) == CALL_OK && info.send_state != CALL_NOT_OPEN &&
+	       info.receive_state != CALL_NOT_OPEN;
+}
+
 /* Says a failed connect once for each reason, until one succeeds. */
 static bool connect(const struct options *options, struct channel **channel)
 {
 	static int said;
 	int result = channel_connect(options->service, CONNECT_TIMEOUT, channel);
 
+	if (result == CALL_OK && options->connections == 0 && !is_both_ways(*channel)) {
+		(void)channel_close(*channel);
+		result = CALL_DENIED;
+	}
 	if (result != CALL_OK && result != said)
 		log_line("%s: %s", options->service, call_error(result));
 	said = result;
@@ -100,11 +113,40 @@ static int64_t exchange(struct channel *channel, uint8_t *message, uint8_t *repl
 	return CALL_OK;
 }
 
+/*
+ * Exchanges until it fails, or until --messages have passed: then CALL_OK. A connection over which nothing
+ * passes (a relay that may not go on closes at once) is said once, not at each try.
+ */
+static int64_t exchange_all(const struct options *options, struct channel *channel, uint8_t *message,
+                            uint8_t *reply, uint64_t *number)
+{
+	static bool quiet;
+	uint64_t before = *number;
+	int64_t result;
+
+	if (!quiet)
+		log_line("connected to %s", options->service);
+	while ((result = exchange(channel, message, reply, options->bytes, *number)) == CALL_OK) {
+		if (++*number == options->messages)
+			return CALL_OK;
+		if (quiet)
+			log_line("connected to %s", options->service);
+		quiet = false;
+		if (!options->spin)
+			time_wait(MILLISECONDS(options->interval_ms));
+	}
+	if (!quiet)
+		log_line("%s after %llu messages", call_error(result),
+		         (unsigned long long)(*number - before));
+	quiet = *number == before;
+	return result;
+}
+
 static int traffic(const struct options *options)
 {
 	uint8_t *message = heap_alloc(options->bytes), *reply = heap_alloc(options->bytes);
-	uint64_t number = 0, before;
 	struct channel *channel;
+	uint64_t number = 0;
 	int64_t result;
 
 	if (message == NULL || reply == NULL) {
@@ -113,25 +155,14 @@ static int traffic(const struct options *options)
 		return STATUS_FAILED;
 	}
 	for (;;) {
-		if (!connect(options, &channel)) {
-			wait_retry(options);
-			continue;
-		}
-		log_line("connected to %s", options->service);
-		before = number;
-		do {
-			result = exchange(channel, message, reply, options->bytes, number);
-			number += result == CALL_OK;
-			if (options->messages != 0 && number == options->messages) {
+		if (connect(options, &channel)) {
+			result = exchange_all(options, channel, message, reply, &number);
+			(void)channel_close(channel);
+			if (result == CALL_OK) {
 				log_line("%llu messages", (unsigned long long)number);
-				(void)channel_close(channel);
 				return STATUS_OK;
 			}
-			if (result == CALL_OK && !options->spin)
-				time_wait(MILLISECONDS(options->interval_ms));
-		} while (result == CALL_OK);
-		log_line("%s after %llu messages", call_error(result), (unsigned long long)(number - before));
-		(void)channel_close(channel);
+		}
 		wait_retry(options);
 	}
 }

@@ -53,12 +53,15 @@ static int drain(struct forward *connection)
 	return (int)bytes;
 }
 
+/* A connection over which policy lets nothing pass this way is said once, not at each try of the client. */
 static void end(size_t i, int why)
 {
 	struct forward *connection = &connections[i];
+	static bool said;
 
-	if (why != CALL_PEER_CLOSED)
+	if (why != CALL_PEER_CLOSED && (why != CALL_NOT_OPEN || !said))
 		log_line("%s after %llu messages", call_error(why), (unsigned long long)connection->messages);
+	said = said || why == CALL_NOT_OPEN;
 	forward_end(connection);
 	(void)channel_close(connection->from);
 	connections[i] = connections[--n_connections];

@@ -49,12 +49,14 @@ static bool parse(int argc, char **argv, struct options *options)
 
 static int connect_upstream(const struct options *options, struct channel *client, struct channel **upstream)
 {
+	static int said; /* each failure once in a row */
 	int result = options->for_client
 	                     ? channel_connect_for(options->upstream, client, CONNECT_TIMEOUT, upstream)
 	                     : channel_connect(options->upstream, CONNECT_TIMEOUT, upstream);
 
-	if (result != CALL_OK)
+	if (result != CALL_OK && result != said)
 		log_line("%s: %s", options->upstream, call_error(result));
+	said = result;
 	return result;
 }
 
