@@ -11,6 +11,13 @@
  *	u	the same, but the ring's looks at its slot record go to a private copy: what they
  *		cost is the difference. (A cut it would then notice by the zero pages alone.)
  *	s	both ends sleep when there is nothing at the first look
+ *
+ * and those whose "round trip" is something else, without messages:
+ *
+ *	c	a connect, until the server has accepted; the close after it is not timed
+ *	d	a connect to PINGPONG_CLOSED, which policy denies
+ *	h	a hypercall that the host answers from what it knows
+ *	y	a system call that the kernel knows nothing of
  */
 #include "guest/lib/domain.h"
 #include "guest/programs/pingpong.h"
@@ -142,6 +149,47 @@ static uint32_t round_trips(struct end *end, const struct batch *batch)
 	return (uint32_t)(batch->n_round_trips < room ? batch->n_round_trips : room);
 }
 
+/* One of the other things; what of it is timed lies between the stamps. */
+static uint64_t operate(const struct end *end, const char *service, uint64_t kind)
+{
+	struct channel *channel = NULL;
+	int64_t result, wanted = CALL_OK;
+	uint64_t begun = read_tsc(), ticks;
+
+	if (kind == 'c') {
+		result = channel_connect(service, FOREVER, &channel);
+	} else if (kind == 'd') {
+		result = channel_connect(PINGPONG_CLOSED, FOREVER, &channel);
+		wanted = CALL_DENIED;
+	} else if (kind == 'h') {
+		result = system_call(SYS_INFO, end->channel->slot, 0);
+	} else {
+		result = system_call(0, 0, 0);
+		wanted = CALL_NO_CALL;
+	}
+	ticks = read_tsc() - begun;
+	DOMAIN_ASSERT(result == wanted);
+	if (channel != NULL)
+		(void)channel_close(channel);
+	return ticks;
+}
+
+static uint32_t operations(struct end *end, const char *service, const struct batch *batch)
+{
+	uint32_t *times = (uint32_t *)((uint8_t *)result_page() + SLOT_BULK_OFFSET);
+	uint64_t room = DOMAIN_BOOT->bulk_bytes / sizeof *times;
+
+	for (uint64_t i = 0; i < PINGPONG_WARM_UP; i++)
+		(void)operate(end, service, batch->kind);
+	for (uint64_t i = 0; i < batch->n_round_trips; i++) {
+		uint64_t ticks = operate(end, service, batch->kind);
+
+		if (i < room)
+			times[i] = (uint32_t)ticks;
+	}
+	return (uint32_t)(batch->n_round_trips < room ? batch->n_round_trips : room);
+}
+
 static void stream(struct end *end, const struct batch *batch)
 {
 	for (uint64_t i = 0; i < batch->n_messages; i++)
@@ -149,14 +197,20 @@ static void stream(struct end *end, const struct batch *batch)
 	receive(end, 1);
 }
 
-static void run(struct end *end, const struct batch *batch)
+static bool has_messages(uint64_t kind)
+{
+	return kind == 'm' || kind == 'u' || kind == 's';
+}
+
+static void run(struct end *end, const char *service, const struct batch *batch)
 {
 	struct pingpong_result result = {.tsc_khz = DOMAIN_BOOT->tsc_khz, .bytes = (uint32_t)batch->bytes};
 	uint64_t begun;
 
 	send(end, batch, sizeof *batch);
 	set_kind(end, batch->kind);
-	result.n_times = round_trips(end, batch);
+	result.n_times =
+		has_messages(batch->kind) ? round_trips(end, batch) : operations(end, service, batch);
 	if (batch->n_messages) {
 		begun = read_tsc();
 		stream(end, batch);
@@ -199,7 +253,7 @@ static bool next_number(const char **text, uint64_t *number)
 static bool parse(const char *text, struct batch *batch)
 {
 	batch->kind = (uint8_t)text[0];
-	if ((text[0] != 'u' && text[0] != 'm' && text[0] != 's') || text[1] != ':')
+	if (text[0] == '\0' || text[1] != ':')
 		return false;
 	text += 2;
 	return next_number(&text, &batch->bytes) && next_number(&text, &batch->n_round_trips) &&
@@ -229,14 +283,30 @@ static int client(const char *service, char **texts, int n)
 		if (i == 0)
 			log_line(PINGPONG_READY);
 		wait_for_host(seen);
-		run(&end, &batches[i]);
+		run(&end, service, &batches[i]);
 	}
 }
 
 /* ---- the server ---- */
 
+/* Each client is gone before the next is taken; it may be gone before it was looked at. */
+static void accept_all(uint64_t n)
+{
+	struct channel *channel;
+
+	for (uint64_t i = 0; i < n; i++) {
+		DOMAIN_ASSERT(channel_accept(FOREVER, &channel) == CALL_OK);
+		DOMAIN_ASSERT(channel_receive(channel, buffer, MAX_BYTES, FOREVER) < 0);
+		(void)channel_close(channel);
+	}
+}
+
 static void answer(struct end *end, const struct batch *batch)
 {
+	if (batch->kind == 'c')
+		accept_all(PINGPONG_WARM_UP + batch->n_round_trips);
+	if (!has_messages(batch->kind))
+		return;
 	for (uint64_t i = 0; i < PINGPONG_WARM_UP + batch->n_round_trips; i++) {
 		receive(end, batch->bytes);
 		send(end, buffer, batch->bytes);

@@ -12,6 +12,7 @@
 
 #define PINGPONG_WARM_UP 32u /* round trips before the clock runs */
 
+#define PINGPONG_CLOSED "closed" /* a service that policy lets nobody reach */
 #define PINGPONG_READY "ready"
 #define PINGPONG_DONE "done"
 

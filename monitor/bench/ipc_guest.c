@@ -20,25 +20,34 @@ struct ipc_guest {
 
 static const char policy[] = "(type bench_client_t)\n"
 			     "(type bench_server_t)\n"
+			     "(type bench_closed_t)\n"
 			     "(call a_domain (bench_client_t))\n"
 			     "(call a_domain (bench_server_t))\n"
+			     "(call a_domain (bench_closed_t))\n"
 			     "(call can_connect (bench_client_t bench_server_t))\n";
 
 /* ---- text ---- */
 
+/* Offered by the first server. */
+static const char closed[] =
+	", { name = \"" PINGPONG_CLOSED "\"; context = \"system_u:system_r:bench_closed_t:s0\"; }";
+
 static void put_pair(FILE *to, const struct ipc_plan *plan, enum ipc_pair pair, uint32_t first)
 {
 	static const uint32_t vcpus[N_PAIRS][2] = {{0, 1}, {2, 2}};
-	static const char kinds[] = {[IPC_SPINNING] = 'm', [IPC_UNMEDIATED] = 'u', [IPC_SLEEPING] = 's'};
+	static const char kinds[] = {
+		[IPC_SPINNING] = 'm', [IPC_UNMEDIATED] = 'u', [IPC_SLEEPING] = 's',    [IPC_CONNECT] = 'c',
+		[IPC_DENIED] = 'd',   [IPC_HYPERCALL] = 'h',  [IPC_SYSTEM_CALL] = 'y',
+	};
 
 	fprintf(to,
 	        "%s\n  { name = \"server%d\"; program = \"pingpong\"; args = (\"serve\");\n"
-	        "    context = \"system_u:system_r:bench_server_t:s0\"; vcpu = %u; offers = (\"echo%d\"); "
-	        "},\n"
-	        "  { name = \"client%d\"; program = \"pingpong\";\n"
-	        "    context = \"system_u:system_r:bench_client_t:s0\"; vcpu = %u;\n"
-	        "    args = (\"client\", \"echo%d\"",
-	        first ? "," : "", pair, vcpus[pair][1], pair, pair, vcpus[pair][0], pair);
+	        "    context = \"system_u:system_r:bench_server_t:s0\"; vcpu = %u;\n"
+	        "    offers = (\"echo%d\"%s); },\n"
+	        "  { name = \"client%d\"; program = \"pingpong\"; vcpu = %u;\n"
+	        "    context = \"system_u:system_r:bench_client_t:s0\"; args = (\"client\", \"echo%d\"",
+	        first ? "," : "", pair, vcpus[pair][1], pair, first ? "" : closed, pair, vcpus[pair][0],
+	        pair);
 	for (size_t i = 0; i < plan->n_batches[pair]; i++) {
 		const struct ipc_batch *batch = &plan->batch[pair][i];
 

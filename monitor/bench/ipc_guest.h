@@ -29,11 +29,17 @@ enum ipc_kind {
 	IPC_SPINNING,
 	IPC_UNMEDIATED, /* the same, but the ring looks at a private copy of its record */
 	IPC_SLEEPING,
+
+	/* A "round trip" of these is something else, and there are no messages. */
+	IPC_CONNECT,
+	IPC_DENIED,
+	IPC_HYPERCALL,
+	IPC_SYSTEM_CALL,
 };
 
 struct ipc_batch {
 	enum ipc_kind kind;
-	uint32_t bytes;
+	uint32_t bytes;         /* at least 1 */
 	uint32_t n_round_trips; /* timed; at most IPC_MAX_TIMES, or 0 times are given back */
 	uint32_t n_messages;    /* one way, as fast as they go */
 };

@@ -4,14 +4,22 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "monitor/bench/avc.h"
+#include "monitor/bench/boot.h"
+#include "monitor/bench/connect.h"
 #include "monitor/bench/ipc.h"
 #include "monitor/bench/revoke.h"
 #include "policy/launcher.h"
 
 static const char help[] =
-	"usage: portcullis bench revoke [options]   how long does it take to revoke every connection?\n"
-	"       portcullis bench ipc [options]      what does a message cost, beside what the host can do "
+	"usage: portcullis bench revoke [options]    how long does it take to revoke every connection?\n"
+	"       portcullis bench ipc [options]       what does a message cost, beside what the host can do "
 	"itself?\n"
+	"       portcullis bench connect [options]   what does it cost to open a channel, or to be refused "
+	"one?\n"
+	"       portcullis bench avc [options]       what does a decision cost that is cached, or has to be "
+	"made?\n"
+	"       portcullis bench boot [options]      how long does a guest take to start?\n"
 	"\n"
 	"Each starts guests of its own in this process, measures, and checks that what it measured\n"
 	"happened. Nothing that runs on this host under another monitor is touched, but it takes two cores\n"
@@ -22,10 +30,20 @@ static const char help[] =
 	"  portcullis bench revoke --stop none             the same without stopping anybody\n"
 	"  portcullis bench ipc --json >ipc.json\n"
 	"\n"
-	"`portcullis bench revoke --help` and `portcullis bench ipc --help` list the options;\n"
-	"docs/performance.md says how each figure is made and what limits it.\n";
+	"`portcullis bench NAME --help` lists the options; docs/performance.md says how each figure is\n"
+	"made and what limits it.\n";
 
-static int measure(const char *name, int argc, char **argv)
+static const struct measurement {
+	const char *name;
+	int (*run)(int argc, char **argv, struct launcher *launcher);
+} measurements[] = {
+	{"revoke", revoke_main}, {"ipc", ipc_main},   {"connect", connect_main},
+	{"avc", avc_main},       {"boot", boot_main},
+};
+
+#define NAMES "revoke, ipc, connect, avc and boot"
+
+static int measure(const struct measurement *measurement, int argc, char **argv)
 {
 	struct launcher *launcher;
 	char why[WHY_BYTES];
@@ -36,8 +54,7 @@ static int measure(const char *name, int argc, char **argv)
 		return 1;
 	}
 	signal(SIGPIPE, SIG_IGN);
-	status =
-		strcmp(name, "ipc") == 0 ? ipc_main(argc, argv, launcher) : revoke_main(argc, argv, launcher);
+	status = measurement->run(argc, argv, launcher);
 	launcher_stop(launcher);
 	return status;
 }
@@ -50,14 +67,13 @@ int bench_main(int argc, char **argv)
 		fputs(help, stdout);
 		return 0;
 	}
-	if (strcmp(name, "revoke") == 0 || strcmp(name, "ipc") == 0)
-		return measure(name, argc - 1, argv + 1);
+	for (size_t i = 0; i < sizeof(measurements) / sizeof(measurements[0]); i++)
+		if (strcmp(name, measurements[i].name) == 0)
+			return measure(&measurements[i], argc - 1, argv + 1);
 	if (!*name)
-		fputs("portcullis bench: what? There are revoke and ipc; see portcullis bench --help\n",
-		      stderr);
+		fputs("portcullis bench: what? There are " NAMES "; see portcullis bench --help\n", stderr);
 	else
-		fprintf(stderr,
-		        "portcullis bench: no measurement is called \"%s\"; there are revoke and ipc\n",
+		fprintf(stderr, "portcullis bench: no measurement is called \"%s\"; there are " NAMES "\n",
 		        name);
 	return 2;
 }

@@ -1,22 +1,17 @@
 #include "monitor/bench/scene.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
+#include "monitor/bench/text_file.h"
 #include "monitor/posture.h"
 
 #define PATIENCE_SECONDS 60.0 /* of a step; a host that needs longer is not measured but broken */
 #define MAX_LINES 1024u
-#define N_SOURCES 2
-
-extern const char base_cil[]; /* terminated: base_cil.S */
 
 struct scene {
 	struct stage *stage;
@@ -26,40 +21,6 @@ struct scene {
 	size_t n_lines;
 	struct scene_line lines[MAX_LINES];
 };
-
-/* ---- policy text as sealed files ---- */
-
-static int text_fd(const char *name, const char *text, size_t bytes)
-{
-	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-	if (fd < 0)
-		return -errno;
-	if (write(fd, text, bytes) == (ssize_t)bytes &&
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK) == 0)
-		return fd;
-	close(fd);
-	return -EIO;
-}
-
-static void close_sources(struct policy_source sources[N_SOURCES])
-{
-	for (int i = 0; i < N_SOURCES; i++)
-		if (sources[i].fd >= 0)
-			close(sources[i].fd);
-}
-
-static int open_sources(const char *policy, struct policy_source sources[N_SOURCES])
-{
-	sources[0] = (struct policy_source){"base.cil", -1, strlen(base_cil)};
-	sources[1] = (struct policy_source){"bench.cil", -1, strlen(policy)};
-	sources[0].fd = text_fd(sources[0].name, base_cil, sources[0].bytes);
-	sources[1].fd = text_fd(sources[1].name, policy, sources[1].bytes);
-	if (sources[0].fd >= 0 && sources[1].fd >= 0)
-		return 0;
-	close_sources(sources);
-	return -EIO;
-}
 
 /* ---- what domains say ---- */
 
@@ -191,23 +152,23 @@ int scene_until(struct scene *scene, bool (*condition)(struct scene *scene, void
 json_t *scene_push(struct scene *scene, const char *policy, enum stop_mode stop, bool plan_only,
                    char why[static WHY_BYTES])
 {
-	struct policy_source sources[N_SOURCES];
+	struct policy_source sources[N_TEXT_SOURCES];
 	struct change_request request = {.kind = CHANGE_POLICY,
 	                                 .plan_only = plan_only,
 	                                 .stop = stop,
 	                                 .author = posture_self(scene->stage->monitor),
 	                                 .sources = sources,
-	                                 .n_sources = N_SOURCES};
+	                                 .n_sources = N_TEXT_SOURCES};
 	json_t *report = NULL;
 	char *lines = NULL;
-	int status = open_sources(policy, sources);
+	int status = text_sources_open(policy, sources);
 
 	if (status < 0) {
 		snprintf(why, WHY_BYTES, "the policy's text: %s", strerror(-status));
 		return NULL;
 	}
 	report = stage_change(scene->stage, &request, &status, &lines);
-	close_sources(sources);
+	text_sources_close(sources);
 	if (status != 0) {
 		snprintf(why, WHY_BYTES, "push: %s", lines && *lines ? lines : strerror(-status));
 		json_decref(report);
@@ -235,28 +196,28 @@ void scene_wake_all(struct scene *scene)
 
 static int stage_begin(struct scene *scene, const struct scene_options *options, char why[static WHY_BYTES])
 {
-	struct policy_source sources[N_SOURCES];
-	char paths[N_SOURCES][32];
-	const char *files[N_SOURCES] = {paths[0], paths[1]};
+	struct policy_source sources[N_TEXT_SOURCES];
+	char paths[N_TEXT_SOURCES][32];
+	const char *files[N_TEXT_SOURCES] = {paths[0], paths[1]};
 	struct stage_options from = {.launcher = options->launcher,
 	                             .manifest = options->manifest,
 	                             .policies = files,
-	                             .n_policies = N_SOURCES,
+	                             .n_policies = N_TEXT_SOURCES,
 	                             .program_dir = options->program_dir,
 	                             .quiet = true,
 	                             .on_log = on_log,
 	                             .on_log_opaque = scene};
 	char *lines = NULL;
-	int error = open_sources(options->policy, sources);
+	int error = text_sources_open(options->policy, sources);
 
 	if (error < 0) {
 		snprintf(why, WHY_BYTES, "the policy's text: %s", strerror(-error));
 		return error;
 	}
-	for (int i = 0; i < N_SOURCES; i++)
+	for (int i = 0; i < N_TEXT_SOURCES; i++)
 		snprintf(paths[i], sizeof(paths[i]), "/proc/self/fd/%d", sources[i].fd);
 	error = stage_open(&from, &scene->stage, &lines);
-	close_sources(sources);
+	text_sources_close(sources);
 	if (error < 0)
 		snprintf(why, WHY_BYTES, "%s", lines && *lines ? lines : strerror(-error));
 	free(lines);

@@ -156,6 +156,54 @@ Test(bench_form, ipc)
 	json_decref(json);
 }
 
+/* Rows of these names in this order, and none else. */
+static void check_figures(struct child *child, const char *const *names)
+{
+	json_t *json = document(child);
+	const json_t *rows = json_object_get(json, "rows");
+	size_t n = 0;
+
+	for (; names[n]; n++) {
+		const json_t *row = json_array_get(rows, n);
+
+		check_text(row, "name", names[n]);
+		cr_assert_gt(number(row, "median"), 0, "%s", names[n]);
+		cr_assert_eq(json_object_get(row, "p99") != NULL, true, "%s", names[n]);
+	}
+	cr_assert_eq(json_array_size(rows), n);
+	json_decref(json);
+}
+
+Test(bench_form, avc)
+{
+	static const char *const names[] = {"lookup-hit",   "lookup-miss",    "insert", "decide",
+	                                    "decide-of-64", "unix-seqpacket", NULL};
+	struct child child = RUN("bench", "avc", "--runs", "30", "--json");
+
+	check_figures(&child, names);
+}
+
+/* Each is what it claims to be: the domain asserts the result of every single one. */
+Test(bench_form, connect)
+{
+	static const char *const names[] = {"connect", "denied", "hypercall", "system-call", NULL};
+	struct child child;
+
+	need_kvm();
+	child = RUN("bench", "connect", "--runs", "30", "--json", PROGRAMS);
+	check_figures(&child, names);
+}
+
+Test(bench_form, boot)
+{
+	static const char *const names[] = {"boot", "build", "run", "end", "kvm-vm", "process", NULL};
+	struct child child;
+
+	need_kvm();
+	child = RUN("bench", "boot", "--runs", "30", "--json", PROGRAMS);
+	check_figures(&child, names);
+}
+
 Test(bench_form, help_teaches)
 {
 	struct child child = RUN("bench", "--help");
@@ -166,6 +214,10 @@ Test(bench_form, help_teaches)
 	child = RUN("bench", "revoke", "--help");
 	cr_assert_eq(child.status, 0);
 	cr_assert_not_null(strstr(child.out, "--connections"));
+	child_free(&child);
+	child = RUN("bench", "boot", "--help");
+	cr_assert_eq(child.status, 0);
+	cr_assert_not_null(strstr(child.out, "kvm-vm"));
 	child_free(&child);
 	child = RUN("bench", "ipc", "--help");
 	cr_assert_eq(child.status, 0);
@@ -190,6 +242,9 @@ Test(bench_form, wrong_usage)
 		{"bench", "ipc", "--rounds", "0"},
 		{"bench", "ipc", "--cores", "one"},
 		{"bench", "ipc", "8"},
+		{"bench", "avc", "--runs", "0"},
+		{"bench", "connect", "--runs", "100000"}, /* more than the domain can tell */
+		{"bench", "boot", "now"},
 	};
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
