@@ -86,3 +86,26 @@ Test(stream, a_cut_ends_both_ends_with_their_counts)
 	cr_expect_eq(world_wait_exit(world, 1), 1);
 	world_end(world);
 }
+
+/* A flow that nobody answers on: the source never waits, the sink takes what is left and sees the close. */
+Test(stream, a_one_way_flow_passes_what_the_reader_can_take)
+{
+	static struct world_domain domains[] = {
+		{.name = "source", .program = "domains/source", .arguments = {"sink"}},
+		{.name = "sink", .program = "domains/sink", .service = "sink", .vcpu = 1},
+	};
+	struct world *world;
+	uint64_t digest;
+
+	if (world_skipped())
+		return;
+	domains[0].data_fd = file_make(&digest);
+	domains[0].data_bytes = FILE_BYTES;
+	world = world_start(domains, 2, 2, WORLD_DIODE);
+	world_wait_log(world, 0, "sent: 3145805 of 3145805 bytes");
+	world_wait_log(world, 1, "bytes");
+	for (uint32_t i = 0; i < 2; i++)
+		cr_expect_eq(world_wait_exit(world, i), 0);
+	world_end(world);
+	close(domains[0].data_fd);
+}

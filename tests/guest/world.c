@@ -101,7 +101,7 @@ static uint64_t word_of(const struct world *world, const struct link *link, bool
 		word |= cut & RECORD_IN_CUT ? 0 : RECORD_IN;
 	if (lossless)
 		word |= RECORD_OUT_FLOWCTL | RECORD_IN_FLOWCTL;
-	if ((server ? link->gone_client : link->gone_server) && lossless)
+	if (server ? link->gone_client : link->gone_server && lossless)
 		word |= link->died ? RECORD_PEER_DIED : RECORD_PEER_CLOSED;
 	return word;
 }
