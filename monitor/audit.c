@@ -1,8 +1,6 @@
 #include "monitor/audit.h"
 
-#include <ctype.h>
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,27 +11,18 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "monitor/audit_outlet.h"
 #include "monitor/audit_ring.h"
 #include "monitor/audit_throttle.h"
 #include "monitor/loop.h"
 
-#define FILE_CHUNK_BYTES (16u << 10)
 #define STOP_NS 1000000000ull
-
-_Static_assert(AUDIT_LINE_BYTES + 1 <= PIPE_BUF, "a line goes out in one piece");
-
-/* Bytes on their way to one descriptor: whole lines. Writer only. */
-struct outlet {
-	int fd; /* -1: closed to us */
-	size_t used, done;
-	size_t most; /* bytes of one write */
-	char bytes[FILE_CHUNK_BYTES];
-};
 
 struct audit {
 	/* Immutable after audit_start. */
 	pthread_t writer;
 	int kick_fd;
+	int ended_fd; /* the writer raises it at its end */
 	bool has_log;
 	bool to_file;
 	audit_listener_fn *on_log;
@@ -63,14 +52,18 @@ static uint64_t unix_now(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Under the lock. One write wakes the writer, however many lines follow before it looks. */
-static void kick(struct audit *audit)
+static bool write_count(int fd)
 {
 	uint64_t one = 1;
 
-	if (audit->kicked)
-		return;
-	audit->kicked = write(audit->kick_fd, &one, sizeof(one)) == sizeof(one);
+	return write(fd, &one, sizeof(one)) == sizeof(one);
+}
+
+/* Under the lock. One write wakes the writer, however many lines follow before it looks. */
+static void kick(struct audit *audit)
+{
+	if (!audit->kicked)
+		audit->kicked = write_count(audit->kick_fd);
 }
 
 /* ---- putting lines in: any thread ---- */
@@ -120,22 +113,6 @@ void audit_avc(struct audit *audit, const struct audit_avc *avc)
 	pthread_mutex_unlock(&audit->lock);
 }
 
-#define TYPE_PREFIX "PORTCULLIS_"
-
-/* "portcullis: policy refused: TEXT", of PORTCULLIS_POLICY_REFUSED. Returns its length. */
-static size_t people_line(const char *type, const char *body, char *line, size_t line_bytes)
-{
-	bool ours = strncmp(type, TYPE_PREFIX, strlen(TYPE_PREFIX)) == 0;
-	char word[AUDIT_TYPE_BYTES];
-	int n;
-
-	snprintf(word, sizeof(word), "%s", ours ? type + strlen(TYPE_PREFIX) : type);
-	for (char *c = word; *c; c++)
-		*c = *c == '_' ? ' ' : (char)tolower((unsigned char)*c);
-	n = snprintf(line, line_bytes, "portcullis: %s: %s\n", word, body);
-	return (size_t)n;
-}
-
 /* Thousands of cuts are for the file; the report has them for people. A domain can bring about any number of
  * denials. */
 static bool is_for_people(const char *type)
@@ -153,7 +130,7 @@ void audit_notice(struct audit *audit, const char *type, const char *format, ...
 	va_start(arguments, format);
 	bytes = audit_format_notice(body, format, arguments);
 	va_end(arguments);
-	n = people_line(type, body, line, sizeof(line));
+	n = audit_format_people(type, body, line, sizeof(line));
 	pthread_mutex_lock(&audit->lock);
 	add_line(audit, type, body, bytes);
 	if (is_for_people(type))
@@ -198,18 +175,6 @@ void audit_log(struct audit *audit, const char *guest, const char *domain, const
 
 /* ---- the writer ---- */
 
-static void outlet_put(struct outlet *outlet, const char *text, size_t bytes)
-{
-	memcpy(outlet->bytes + outlet->used, text, bytes);
-	outlet->bytes[outlet->used + bytes] = '\n';
-	outlet->used += bytes + 1;
-}
-
-static bool outlet_has_room(const struct outlet *outlet)
-{
-	return outlet->used + AUDIT_LINE_BYTES + 1 <= sizeof(outlet->bytes);
-}
-
 static void put_gap(struct outlet *outlet, uint64_t serial, uint64_t n)
 {
 	char text[AUDIT_LINE_BYTES];
@@ -248,51 +213,21 @@ static void fill_log(struct audit *audit)
 	struct outlet *outlet = &audit->log_outlet;
 
 	if (outlet->fd >= 0 && !outlet->used)
-		outlet->used = audit_log_take(&audit->log, outlet->bytes, outlet->most);
-}
-
-static uint64_t count_lines(const char *text, size_t bytes)
-{
-	uint64_t n = 0;
-
-	for (size_t i = 0; i < bytes; i++)
-		n += text[i] == '\n';
-	return n;
-}
-
-/* 0, or -errno: what is left in the outlet can not be written. */
-static int outlet_write(struct outlet *outlet)
-{
-	size_t left = outlet->used - outlet->done;
-	ssize_t n =
-		write(outlet->fd, outlet->bytes + outlet->done, left < outlet->most ? left : outlet->most);
-
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
-	outlet->done += (size_t)n;
-	if (outlet->done == outlet->used)
-		outlet->done = outlet->used = 0;
-	return 0;
+		outlet->used = audit_log_take(&audit->log, outlet->bytes, OUTLET_WRITE_BYTES);
 }
 
 /* A full disk may have room again, so the file stays open and the loss is told then. */
 static void write_file(struct audit *audit)
 {
-	struct outlet *outlet = &audit->file_outlet;
 	uint64_t n_lines;
-	bool in_line;
 
-	if (outlet_write(outlet) == 0)
+	if (outlet_write(&audit->file_outlet) == 0)
 		return;
-	n_lines = count_lines(outlet->bytes + outlet->done, outlet->used - outlet->done);
-	in_line = outlet->done && outlet->bytes[outlet->done - 1] != '\n';
+	n_lines = outlet_discard(&audit->file_outlet);
 	audit->file_failed += n_lines;
 	pthread_mutex_lock(&audit->lock);
 	audit->ring.lost += n_lines;
 	pthread_mutex_unlock(&audit->lock);
-	outlet->done = outlet->used = 0;
-	if (in_line)
-		outlet->bytes[outlet->used++] = '\n';
 }
 
 static void write_log(struct audit *audit)
@@ -359,6 +294,7 @@ static void *writer_main(void *opaque)
 		if (fds[2].revents)
 			write_log(audit);
 	}
+	write_count(audit->ended_fd);
 	return NULL;
 }
 
@@ -388,6 +324,8 @@ static void audit_free(struct audit *audit)
 {
 	if (audit->kick_fd >= 0)
 		close(audit->kick_fd);
+	if (audit->ended_fd >= 0)
+		close(audit->ended_fd);
 	if (audit->file_outlet.fd >= 0)
 		close(audit->file_outlet.fd);
 	pthread_mutex_destroy(&audit->lock);
@@ -420,12 +358,11 @@ int audit_start(const struct audit_options *options, struct audit **out)
 	audit->on_log = options->on_log;
 	audit->on_log_opaque = options->on_log_opaque;
 	audit->file_outlet.fd = options->file_fd;
-	audit->file_outlet.most = PIPE_BUF; /* what a pipe takes without blocking once poll says so */
 	audit->log_outlet.fd = options->log_fd;
-	audit->log_outlet.most = PIPE_BUF;
 	audit_ring_init(&audit->ring, audit->to_file);
 	audit->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (audit->kick_fd < 0)
+	audit->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (audit->kick_fd < 0 || audit->ended_fd < 0)
 		error = -errno;
 	else
 		error = writer_start(audit);
@@ -439,20 +376,23 @@ int audit_start(const struct audit_options *options, struct audit **out)
 
 void audit_stop(struct audit *audit)
 {
-	struct timespec until;
-	uint64_t deadline = loop_now() + STOP_NS;
+	struct pollfd wait;
+	int ended;
 
 	if (!audit)
 		return;
 	pthread_mutex_lock(&audit->lock);
 	audit->stopping = true;
-	audit->stop_deadline_ns = deadline;
+	audit->stop_deadline_ns = loop_now() + STOP_NS;
 	audit->kicked = false;
 	kick(audit);
 	pthread_mutex_unlock(&audit->lock);
-	deadline += STOP_NS / 4;
-	until = (struct timespec){(time_t)(deadline / 1000000000u), (long)(deadline % 1000000000u)};
-	if (pthread_clockjoin_np(audit->writer, NULL, CLOCK_MONOTONIC, &until) == 0) {
+	wait = (struct pollfd){.fd = audit->ended_fd, .events = POLLIN};
+	do
+		ended = poll(&wait, 1, (int)(STOP_NS * 5 / 4 / 1000000));
+	while (ended < 0 && errno == EINTR);
+	if (ended == 1) {
+		pthread_join(audit->writer, NULL);
 		audit_free(audit);
 		return;
 	}

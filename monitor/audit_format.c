@@ -1,5 +1,7 @@
 #include "monitor/audit_format.h"
 
+#include <ctype.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -98,4 +100,19 @@ size_t audit_format_line(const struct audit_line *line, char text[static AUDIT_L
 	                 (unsigned long long)line->serial, line->body);
 
 	return n < (int)AUDIT_LINE_BYTES ? (size_t)n : AUDIT_LINE_BYTES - 1;
+}
+
+#define TYPE_PREFIX "PORTCULLIS_"
+
+size_t audit_format_people(const char *type, const char *body, char *line, size_t line_bytes)
+{
+	bool ours = strncmp(type, TYPE_PREFIX, strlen(TYPE_PREFIX)) == 0;
+	char word[AUDIT_TYPE_BYTES];
+	int n;
+
+	snprintf(word, sizeof(word), "%s", ours ? type + strlen(TYPE_PREFIX) : type);
+	for (char *c = word; *c; c++)
+		*c = *c == '_' ? ' ' : (char)tolower((unsigned char)*c);
+	n = snprintf(line, line_bytes, "portcullis: %s: %s\n", word, body);
+	return (size_t)n;
 }

@@ -34,6 +34,9 @@ size_t audit_format_notice(char body[static AUDIT_BODY_BYTES], const char *forma
 /* "type=T msg=audit(S.MS:N): BODY" without a newline. Returns its length. */
 size_t audit_format_line(const struct audit_line *line, char text[static AUDIT_LINE_BYTES]);
 
+/* "portcullis: policy refused: TEXT" and a newline, of PORTCULLIS_POLICY_REFUSED. Returns its length. */
+size_t audit_format_people(const char *type, const char *body, char *line, size_t line_bytes);
+
 /* Makes control characters and what is no ASCII '?', in place: no escape sequence reaches a terminal. */
 void audit_clean(char *text);
 
