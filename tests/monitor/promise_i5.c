@@ -29,15 +29,19 @@ Test(promise, i5_r6_same_policy_under_traffic)
 	struct mailbox *source, *sink;
 	struct progress progress = {.least = 1};
 	const char *fingerprint;
+	struct image image;
 
 	world_open(&world, &options);
+	image = world_image(&world);
 	source = world_mailbox(&world, "source");
 	sink = world_mailbox(&world, "sink");
 	MAILBOX_STORE(source->want, 13);
 	progress.lane = &sink->lane[3];
 	world_until(&world, has_progressed, &progress, "messages flow");
 	for (json_int_t round = 1; round <= 1000; round++) {
-		json_t *report = world_push(&world, POLICY_LANE_A, STOP_ALL), *status;
+		json_t *report = round % 50 ? world_push_image(&world, &image, STOP_ALL)
+		                            : world_push(&world, POLICY_LANE_A, STOP_ALL);
+		json_t *status;
 
 		cr_assert_eq(report_number(report, "flows.cut"), 0);
 		cr_assert_eq(report_number(report, "flows.allowed"), 0);

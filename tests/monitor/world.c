@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -329,6 +330,32 @@ json_t *world_push(struct world *world, policy_files policy, enum stop_mode stop
 void world_push_quietly(struct world *world, policy_files policy, enum stop_mode stop)
 {
 	json_decref(world_push(world, policy, stop));
+}
+
+struct image world_image(struct world *world)
+{
+	const struct policy_instance *policy = &world->monitor->posture->policy;
+	struct image image = {fcntl(policy->image_fd, F_DUPFD_CLOEXEC, 0), policy->image_bytes};
+
+	cr_assert_geq(image.fd, 0);
+	return image;
+}
+
+json_t *world_push_image(struct world *world, const struct image *image, enum stop_mode stop)
+{
+	const struct policy_source source = {"image", image->fd, image->bytes};
+	const struct change_request request = {.kind = CHANGE_POLICY,
+	                                       .stop = stop,
+	                                       .author = posture_self(world->monitor),
+	                                       .sources = &source,
+	                                       .n_sources = 1};
+	char *why = NULL;
+	int status;
+	json_t *report = stage_change(world->stage, &request, &status, &why);
+
+	cr_assert_eq(status, 0, "push: %s: %s", strerror(-status), why ? why : "?");
+	free(why);
+	return report;
 }
 
 json_t *world_plan(struct world *world, policy_files policy)

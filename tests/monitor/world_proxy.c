@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -183,6 +184,31 @@ static int interpose(int *socket_fd, int pidfd)
 	error = pthread_create(&thread, &attributes, run, NULL);
 	pthread_attr_destroy(&attributes);
 	return -error;
+}
+
+/*
+ * The launcher executes this program's own file, which a suite would load with all of
+ * Criterion's libraries, and thousands of times. The program that people run stands
+ * beside the suites and is a security server as good.
+ */
+int __real_execve(const char *path, char *const *argv, char *const *environment);
+int __wrap_execve(const char *path, char *const *argv, char *const *environment);
+
+int __wrap_execve(const char *path, char *const *argv, char *const *environment)
+{
+	char beside[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", beside, sizeof(beside) - 32);
+	char *tests;
+
+	if (strcmp(path, "/proc/self/exe") == 0 && n > 0) {
+		beside[n] = '\0';
+		tests = strstr(beside, "/tests/");
+		if (tests) {
+			strcpy(tests, "/portcullis");
+			__real_execve(beside, argv, environment);
+		}
+	}
+	return __real_execve(path, argv, environment);
 }
 
 int __real_launcher_spawn(struct launcher *launcher, int *socket_fd, int *pidfd, char why[static WHY_BYTES]);
