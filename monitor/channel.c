@@ -263,7 +263,8 @@ struct channel *channel_accept(struct registry *registry, struct domain *server)
 	channel_follow(registry, channel, SIDE_SERVER);
 	channel_publish(channel, SIDE_SERVER);
 	channel_publish(channel, SIDE_CLIENT);
-	domain_wake(registry, channel->end[SIDE_CLIENT].domain);
+	if (channel_hears(channel, SIDE_CLIENT))
+		domain_wake(registry, channel->end[SIDE_CLIENT].domain);
 	return channel;
 }
 

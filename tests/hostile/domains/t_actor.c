@@ -54,6 +54,13 @@ static int64_t do_peer(const uint64_t *argument)
 	return result;
 }
 
+static int64_t do_events(const uint64_t *argument)
+{
+	(void)argument;
+	mail->value[0] = __atomic_load_n(&DOMAIN_CALL->events, __ATOMIC_ACQUIRE);
+	return CALL_OK;
+}
+
 static int64_t do_accept(const uint64_t *argument)
 {
 	struct channel *channel = NULL;
@@ -95,6 +102,8 @@ static int64_t do_receive(const uint64_t *argument)
 		memcpy(&counter, buffer, sizeof(counter));
 		if (n++ == 0)
 			mail->value[1] = counter;
+		else
+			mail->value[3] += counter != mail->value[2] + 1;
 		mail->value[2] = counter;
 		MAILBOX_STORE(mail->value[0], n);
 	}
@@ -296,7 +305,7 @@ static int64_t carry_out(uint64_t operation, const uint64_t *argument)
 		[ACTOR_LOOK] = do_look,       [ACTOR_STORM] = do_storm,
 		[ACTOR_LOG] = do_log,         [ACTOR_WRITE] = do_write,
 		[ACTOR_SERVE] = do_serve,     [ACTOR_CONNECT_FOR] = do_connect_for,
-		[ACTOR_PEER] = do_peer,
+		[ACTOR_PEER] = do_peer,       [ACTOR_EVENTS] = do_events,
 	};
 
 	DOMAIN_ASSERT(operation < sizeof(operations) / sizeof(operations[0]) && operations[operation]);

@@ -22,13 +22,13 @@ enum actor_operation {
 	ACTOR_ACCEPT,      /* [timeout] -> handle, number of the channel's service in text: none */
 	ACTOR_CLOSE,       /* [handle] */
 	ACTOR_SEND,        /* [handle, first counter, n, bytes, timeout] -> n sent */
-	ACTOR_RECEIVE,     /* [handle, most, timeout] -> n taken, first counter, last counter */
-	ACTOR_CALL,        /* [handle, counter, timeout] -> whether the request went */
-	ACTOR_POLL,        /* [handle, want, timeout] -> ready */
-	ACTOR_INFO,  /* [handle] -> send_state, receive_state, sent, received, lossless bits, opened_at_policy,
-	              * number of the channel, lost */
-	ACTOR_EXIT,  /* [status] */
-	ACTOR_FAULT, /* writes to address 0 */
+	ACTOR_RECEIVE, /* [handle, most, timeout] -> n taken, first counter, last counter, n out of order */
+	ACTOR_CALL,    /* [handle, counter, timeout] -> whether the request went */
+	ACTOR_POLL,    /* [handle, want, timeout] -> ready */
+	ACTOR_INFO, /* [handle] -> send_state, receive_state, sent, received, lossless bits, opened_at_policy,
+	             * number of the channel, lost */
+	ACTOR_EXIT, /* [status] */
+	ACTOR_FAULT,       /* writes to address 0 */
 	ACTOR_SYSTEM_CALL, /* [number, a0, a1] */
 	ACTOR_COUNT,    /* [handle]: counts in the bulk area of its outbox until told to end -> last count */
 	ACTOR_WATCH,    /* [handle]: reads that word in its inbox until told to end -> loops, largest, loop of
@@ -42,6 +42,7 @@ enum actor_operation {
 	ACTOR_WRITE,    /* [address, value]: one store wherever that is */
 	ACTOR_CONNECT_FOR, /* text; [handle of the parent, timeout] -> handle */
 	ACTOR_PEER,        /* [handle] -> the peer's context, as text over all values */
+	ACTOR_EVENTS,      /* -> what the kernel has counted of this domain's events */
 };
 
 /* One kind of traffic of t_traffic: what a client sends to one service. */
