@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -329,42 +327,6 @@ static void on_crashed(void *owner, const struct machine_crash *crash)
 
 /* ---- life ---- */
 
-static void *image_read(const char *program, size_t *bytes)
-{
-	char path[256];
-	struct stat status;
-	void *image;
-	int fd;
-
-	snprintf(path, sizeof(path), "build/%s.elf", program);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	cr_assert_geq(fd, 0, "%s: %s", path, strerror(errno));
-	cr_assert_eq(fstat(fd, &status), 0);
-	*bytes = (size_t)status.st_size;
-	image = mmap(NULL, *bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-	cr_assert_neq(image, MAP_FAILED);
-	close(fd);
-	return image;
-}
-
-static void spec_fill(const struct world_domain *domain, struct domain_spec *spec)
-{
-	*spec = (struct domain_spec){
-		.name = domain->name,
-		.image_name = domain->program,
-		.arguments = domain->arguments,
-		.vcpu = domain->vcpu,
-		.n_slots = 16,
-		.heap_bytes = DEFAULT_HEAP_BYTES,
-		.stack_bytes = DEFAULT_STACK_BYTES,
-		.data_fd = domain->data_fd != 0 ? domain->data_fd : -1,
-		.data_bytes = domain->data_bytes,
-	};
-	while (spec->n_arguments < WORLD_ARGUMENTS && domain->arguments[spec->n_arguments] != NULL)
-		spec->n_arguments++;
-	spec->image = image_read(domain->program, &spec->image_bytes);
-}
-
 struct world *world_start(const struct world_domain *domains, uint32_t n_domains, uint32_t n_vcpus,
                           enum world_flows flows)
 {
@@ -382,7 +344,7 @@ struct world *world_start(const struct world_domain *domains, uint32_t n_domains
 	pthread_cond_init(&world->changed, NULL);
 	world->kvm_fd = open("/dev/kvm", O_RDWR | O_CLOEXEC);
 	for (uint32_t i = 0; i < n_domains; i++) {
-		spec_fill(&domains[i], &specs[i]);
+		world_spec_fill(&domains[i], &specs[i]);
 		world->life[i].vector = -1;
 	}
 	spec.domains = specs;
@@ -472,6 +434,25 @@ int world_wait_exit(struct world *world, uint32_t domain)
 	pthread_mutex_unlock(&world->lock);
 	cr_assert(ended, "%s has not ended", world->domains[domain].name);
 	return life->status;
+}
+
+bool world_ended_soon(struct world *world, uint32_t domain)
+{
+	struct timespec moment;
+	bool ended;
+
+	clock_gettime(CLOCK_REALTIME, &moment);
+	moment.tv_nsec += 2000000;
+	if (moment.tv_nsec >= 1000000000) {
+		moment.tv_nsec -= 1000000000;
+		moment.tv_sec++;
+	}
+	pthread_mutex_lock(&world->lock);
+	while (!world->life[domain].ended && wait_change(world, &moment))
+		continue;
+	ended = world->life[domain].ended;
+	pthread_mutex_unlock(&world->lock);
+	return ended;
 }
 
 bool world_has_ended(struct world *world, uint32_t domain)

@@ -38,6 +38,9 @@ enum world_flows {
 /* True, and the test is to return, if it cannot run here: no /dev/kvm, and not CI. */
 bool world_skipped(void);
 
+/* What the machine is told of a domain; its image is mapped for good. */
+void world_spec_fill(const struct world_domain *domain, struct domain_spec *spec);
+
 struct world *world_start(const struct world_domain *domains, uint32_t n_domains, uint32_t n_vcpus,
                           enum world_flows flows);
 void world_end(struct world *world);
@@ -49,6 +52,9 @@ const char *world_wait_log(struct world *world, uint32_t domain, const char *tex
 
 /* Waits until it has exited: its status, or -1 if it faulted. */
 int world_wait_exit(struct world *world, uint32_t domain);
+
+/* Waits for its end for a moment (2 ms): has it ended? */
+bool world_ended_soon(struct world *world, uint32_t domain);
 
 /* Has it exited or faulted? */
 bool world_has_ended(struct world *world, uint32_t domain);
