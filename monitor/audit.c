@@ -92,32 +92,48 @@ static void tell_throttled(struct audit *audit, const struct audit_bucket *bucke
 	add_line(audit, "PORTCULLIS_LOST", body, (size_t)n);
 }
 
+/* Under the lock: a line that a domain brought about, if that has not brought about too many. */
+static void add_throttled(struct audit *audit, const char *guest, const char *domain, const char *type,
+                          const char *body, size_t bytes)
+{
+	bool held = audit_throttle_holds(&audit->throttle);
+	struct audit_bucket told;
+
+	if (!audit_throttle_allows(&audit->throttle, guest, domain, loop_now(), &told)) {
+		audit->ring.lost++;
+		if (!held)
+			kick(audit); /* the writer tells in a second, should nothing follow */
+		return;
+	}
+	if (told.held_back)
+		tell_throttled(audit, &told);
+	add_line(audit, type, body, bytes);
+}
+
 void audit_avc(struct audit *audit, const struct audit_avc *avc)
 {
 	char body[AUDIT_BODY_BYTES];
 	size_t bytes = audit_format_avc(avc, body);
-	struct audit_bucket told;
-	bool held;
 
 	pthread_mutex_lock(&audit->lock);
-	held = audit_throttle_holds(&audit->throttle);
-	if (!audit_throttle_allows(&audit->throttle, avc->guest, avc->domain, loop_now(), &told)) {
-		audit->ring.lost++;
-		if (!held)
-			kick(audit); /* the writer tells in a second, should nothing follow */
-	} else {
-		if (told.held_back)
-			tell_throttled(audit, &told);
-		add_line(audit, "AVC", body, bytes);
-	}
+	add_throttled(audit, avc->guest, avc->domain, "AVC", body, bytes);
 	pthread_mutex_unlock(&audit->lock);
 }
 
-/* Thousands of cuts are for the file; the report has them for people. A domain can bring about any number of
- * denials. */
+void audit_denied(struct audit *audit, const struct audit_refusal *refusal)
+{
+	char body[AUDIT_BODY_BYTES];
+	size_t bytes = audit_format_refusal(refusal, body);
+
+	pthread_mutex_lock(&audit->lock);
+	add_throttled(audit, refusal->guest, refusal->domain, "PORTCULLIS_DENIED", body, bytes);
+	pthread_mutex_unlock(&audit->lock);
+}
+
+/* Thousands of cuts are for the file; the report has them for people. */
 static bool is_for_people(const char *type)
 {
-	return strcmp(type, "PORTCULLIS_CUT") != 0 && strcmp(type, "PORTCULLIS_DENIED") != 0;
+	return strcmp(type, "PORTCULLIS_CUT") != 0;
 }
 
 void audit_notice(struct audit *audit, const char *type, const char *format, ...)

@@ -54,10 +54,24 @@ struct audit_avc {
 
 void audit_avc(struct audit *audit, const struct audit_avc *avc);
 
+/* A connect that was refused for a reason that is no rule of the policy. */
+struct audit_refusal {
+	const char *guest;
+	const char *domain;
+	const char *service; /* as the domain wrote it */
+	const char *reason;
+};
+
+/*
+ * type=PORTCULLIS_DENIED msg=audit(...): guest="G" domain="D" service="S" reason="...".
+ * Throttled together with the domain's AVC lines (H12).
+ */
+void audit_denied(struct audit *audit, const struct audit_refusal *refusal);
+
 /*
  * A notice: type=TYPE msg=audit(...): TEXT. Types: PORTCULLIS_START, _STOP,
  * _POLICY (a change came into force), _POLICY_REFUSED, _CUT (one flow),
- * _DENIED (a connect, for a reason that is no rule), _CRASH, _KILL, _CONTROL. text is printf-formatted;
+ * _CRASH, _KILL, _CONTROL. text is printf-formatted;
  * control characters are neutralised; must hold no "avc:".
  */
 void audit_notice(struct audit *audit, const char *type, const char *format, ...)

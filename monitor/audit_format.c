@@ -80,15 +80,34 @@ size_t audit_format_avc(const struct audit_avc *avc, char text[static AUDIT_BODY
 	return body.used;
 }
 
+/* Whatever is quoted in it: no token of it makes the line a denial. */
+static void disarm(char *body)
+{
+	audit_clean(body);
+	for (char *token = body; (token = strstr(token, "avc:"));)
+		token[3] = '.';
+}
+
+size_t audit_format_refusal(const struct audit_refusal *refusal, char text[static AUDIT_BODY_BYTES])
+{
+	struct body body = {text, 0};
+
+	put_quoted(&body, "guest", refusal->guest);
+	put_quoted(&body, "domain", refusal->domain);
+	put_quoted(&body, "service", refusal->service);
+	put_quoted(&body, "reason", refusal->reason);
+	memmove(text, text + 1, body.used); /* the first blank */
+	disarm(text);
+	return body.used - 1;
+}
+
 size_t audit_format_notice(char body[static AUDIT_BODY_BYTES], const char *format, va_list arguments)
 {
 	int n = vsnprintf(body, AUDIT_BODY_BYTES, format, arguments);
 
 	if (n < 0)
 		body[0] = '\0';
-	audit_clean(body);
-	for (char *token = body; (token = strstr(token, "avc:"));)
-		token[3] = '.';
+	disarm(body);
 	return strlen(body);
 }
 

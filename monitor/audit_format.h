@@ -28,6 +28,9 @@ struct audit_line {
 /* "avc:  denied  { send } for  ..."; always terminated and clean. Returns its length. */
 size_t audit_format_avc(const struct audit_avc *avc, char body[static AUDIT_BODY_BYTES]);
 
+/* guest="G" domain="D" service="S" reason="..."; clean, and no denial in the sense of the tools. */
+size_t audit_format_refusal(const struct audit_refusal *refusal, char body[static AUDIT_BODY_BYTES]);
+
 /* A notice's text, cleaned, and without a token that would make it a denial. Returns its length. */
 size_t audit_format_notice(char body[static AUDIT_BODY_BYTES], const char *format, va_list arguments);
 

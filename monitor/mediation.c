@@ -86,9 +86,10 @@ static void deny(struct registry *registry, struct domain *client, int result)
 /* A denial that no rule of the policy explains (I9). */
 static void audit_refusal(const struct domain *client, const char *service, const char *why)
 {
-	audit_notice(client->guest->monitor->audit, "PORTCULLIS_DENIED",
-	             "guest=\"%s\" domain=\"%s\" service=\"%s\": %s", client->guest->name, client->name,
-	             service, why);
+	audit_denied(client->guest->monitor->audit, &(struct audit_refusal){.guest = client->guest->name,
+	                                                                    .domain = client->name,
+	                                                                    .service = service,
+	                                                                    .reason = why});
 }
 
 static void grant(struct registry *registry, struct domain *client, struct service *service,

@@ -140,6 +140,45 @@ Test(audit, a_notice_is_no_denial)
 	free(text);
 }
 
+struct seen {
+	unsigned n;
+	char first[AUDIT_LINE_BYTES], last[AUDIT_LINE_BYTES];
+};
+
+static void see(void *opaque, const char *line)
+{
+	struct seen *seen = opaque;
+
+	if (seen->n++ == 0)
+		snprintf(seen->first, sizeof(seen->first), "%s", line);
+	snprintf(seen->last, sizeof(seen->last), "%s", line);
+}
+
+Test(audit, a_refusal_cannot_forge_fields)
+{
+	char body[AUDIT_BODY_BYTES];
+
+	audit_format_refusal(
+		&(struct audit_refusal){"g", "web", "x\" domain=\"other avc: \033", "nobody offers it"},
+		body);
+	cr_expect_str_eq(
+		body,
+		"guest=\"g\" domain=\"web\" service=\"x' domain='other avc. ?\" reason=\"nobody offers it\"");
+}
+
+Test(audit, a_flood_of_refusals_is_counted_too)
+{
+	struct audit *audit = start(-1, -1);
+	struct seen all = {0};
+
+	for (unsigned i = 0; i < 10000; i++)
+		audit_denied(audit, &(struct audit_refusal){"g", "web", "none", "nobody offers it"});
+	audit_recent(audit, 0, SIZE_MAX, see, &all);
+	cr_expect_lt(all.n, 5000);
+	cr_expect_geq(all.n + audit_lost(audit), 10000);
+	audit_stop(audit);
+}
+
 /* ---- where lines go ---- */
 
 Test(audit, lines_reach_the_file_in_order)
@@ -178,20 +217,6 @@ Test(audit, log_lines_say_whose_they_are)
 	cr_expect_str_eq(
 		text, "g/web: one\ng/web: (3 lines lost)\ng/web: two\ng/web: other/domain: three\ng: ?[2J\n");
 	free(text);
-}
-
-struct seen {
-	unsigned n;
-	char first[AUDIT_LINE_BYTES], last[AUDIT_LINE_BYTES];
-};
-
-static void see(void *opaque, const char *line)
-{
-	struct seen *seen = opaque;
-
-	if (seen->n++ == 0)
-		snprintf(seen->first, sizeof(seen->first), "%s", line);
-	snprintf(seen->last, sizeof(seen->last), "%s", line);
 }
 
 Test(audit, the_newest_lines_stay_in_memory)
