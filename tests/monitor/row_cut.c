@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "guest/abi/ring.h"
-#include "tests/monitor/world.h"
+#include "tests/monitor/world_annex.h"
 #include "vmm/window.h"
 
 /* R1: an open channel does not outlive its rule: the first send after the push fails, at both ends. */
@@ -274,4 +274,35 @@ Test(row, r3_r4_spinning_reader_stop_affected)
 Test(row, r3_r4_spinning_reader_stop_none)
 {
 	watch_memory(STOP_NONE, 20);
+}
+
+static const char MANIFEST_WIDE[] =
+	"name = \"test\"; vcpus = 2; bulk_bytes = 4096;\n"
+	"domains = (\n"
+	"{ name = \"one\"; program = \"" TEST_DOMAINS "t_actor.elf\"; slots = 4352; vcpu = 0;"
+	"context = \"system_u:system_r:one_t:s0\"; },\n"
+	"{ name = \"two\"; program = \"" TEST_DOMAINS "t_actor.elf\"; slots = 4352; vcpu = 1;"
+	"context = \"system_u:system_r:two_t:s0\"; offers = ( \"svc\" ); } );\n";
+
+/* R11: 4,096 channels at once, within the deadline; neighbours go by one mapping, so nothing runs out. */
+Test(row, r11_thousands_of_channels_at_once)
+{
+	enum {
+		N = 4096
+	};
+	struct world world;
+	struct channel *channel = NULL;
+	json_t *report;
+
+	world_open(&world, &(struct world_options){.manifest = MANIFEST_WIDE});
+	for (int i = 0; i < N; i++)
+		channel = annex_channel(&world, "one", "two");
+	report = world_push(&world, POLICY_NOTHING, STOP_ALL);
+	cr_assert_eq(report_number(report, "flows.cut"), 2 * N);
+	cr_assert_eq(json_array_size(json_object_get(report, "killed")), 0);
+	json_decref(report);
+	for (int i = 0; i < N; i++, channel = channel->previous)
+		cr_assert(inbox_is_empty(channel, SIDE_CLIENT) && inbox_is_empty(channel, SIDE_SERVER));
+	cr_assert_null(channel);
+	world_close(&world);
 }

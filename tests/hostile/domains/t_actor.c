@@ -279,6 +279,38 @@ static int64_t do_serve(const uint64_t *argument)
 	return CALL_OK;
 }
 
+static int64_t do_ping(const uint64_t *argument)
+{
+	for (uint64_t i = 1; i <= argument[1]; i++) {
+		uint64_t back = 0;
+		int64_t result =
+			channel_call(handles[argument[0]], &i, sizeof(i), &back, sizeof(back), FOREVER, NULL);
+
+		if (result != sizeof(back))
+			return result;
+		DOMAIN_ASSERT(back == i);
+		MAILBOX_STORE(mail->value[0], i);
+	}
+	return CALL_OK;
+}
+
+static int64_t do_pong(const uint64_t *argument)
+{
+	for (uint64_t i = 1; i <= argument[1]; i++) {
+		uint64_t number = 0;
+		int64_t result = channel_receive(handles[argument[0]], &number, sizeof(number), FOREVER);
+
+		if (result != sizeof(number))
+			return result;
+		DOMAIN_ASSERT(number == i);
+		result = channel_send(handles[argument[0]], &number, sizeof(number), FOREVER);
+		if (result != CALL_OK)
+			return result;
+		MAILBOX_STORE(mail->value[0], i);
+	}
+	return CALL_OK;
+}
+
 static int64_t do_log(const uint64_t *argument)
 {
 	for (uint64_t i = 0; i < argument[0]; i++)
@@ -304,7 +336,8 @@ static int64_t carry_out(uint64_t operation, const uint64_t *argument)
 		[ACTOR_WATCH] = do_watch,     [ACTOR_SCRIBBLE] = do_scribble,
 		[ACTOR_LOOK] = do_look,       [ACTOR_STORM] = do_storm,
 		[ACTOR_LOG] = do_log,         [ACTOR_WRITE] = do_write,
-		[ACTOR_SERVE] = do_serve,     [ACTOR_CONNECT_FOR] = do_connect_for,
+		[ACTOR_SERVE] = do_serve,     [ACTOR_PING] = do_ping,
+		[ACTOR_PONG] = do_pong,       [ACTOR_CONNECT_FOR] = do_connect_for,
 		[ACTOR_PEER] = do_peer,       [ACTOR_EVENTS] = do_events,
 	};
 

@@ -38,6 +38,8 @@ enum actor_operation {
 	ACTOR_STORM,    /* text; [n, timeout]: connects, closing what it gets -> granted, denied, revoked,
 	                   others, last other */
 	ACTOR_SERVE,    /* accepts and closes until told to end -> accepted */
+	ACTOR_PING,     /* [handle, n]: sends a number and waits for it to come back -> n done */
+	ACTOR_PONG,     /* [handle, n]: waits for a number and sends it back -> n done */
 	ACTOR_LOG,      /* text; [n] */
 	ACTOR_WRITE,    /* [address, value]: one store wherever that is */
 	ACTOR_CONNECT_FOR, /* text; [handle of the parent, timeout] -> handle */
