@@ -35,7 +35,7 @@ clean_up() {
 	rm -rf "$work"
 }
 trap clean_up EXIT
-trap 'exit 1' INT TERM HUP
+trap 'exit 1' INT TERM HUP PIPE
 
 step() {
 	printf '\n%s== %s%s\n' "$bold" "$1" "$plain"
