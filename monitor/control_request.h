@@ -19,7 +19,8 @@
 struct control_client;
 struct control_request;
 
-/* One verb: what the policy is asked, and what is done when it says yes. 0: the verb itself asks about its targets. */
+/* One verb: what the policy is asked, and what is done when it says yes. 0: the verb itself asks about its
+ * targets. */
 struct control_verb {
 	const char *name;
 	enum policy_class tclass;

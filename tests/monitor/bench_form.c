@@ -125,8 +125,7 @@ static void check_ipc_rows(const json_t *rows)
 			const json_t *row;
 			size_t i, n = 0;
 
-			json_array_foreach((json_t *)rows, i, row)
-			{
+			json_array_foreach ((json_t *)rows, i, row) {
 				if (strcmp(json_string_value(json_object_get(row, "transport")),
 				           transports[t]) ||
 				    (int)number(row, "bytes") != sizes[s])
