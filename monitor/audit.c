@@ -191,12 +191,23 @@ void audit_log(struct audit *audit, const char *guest, const char *domain, const
 
 /* ---- the writer ---- */
 
-static void put_gap(struct outlet *outlet, uint64_t serial, uint64_t n)
+/* Lines that the file has not got: refused by it, or pushed out of the ring before it took them. */
+static void put_gap(struct audit *audit)
 {
+	struct audit_ring *ring = &audit->ring;
+	uint64_t n = audit->file_failed;
 	char text[AUDIT_LINE_BYTES];
-	size_t bytes = audit_ring_gap(serial, unix_now(), n, text);
+	size_t bytes;
 
-	outlet_put(outlet, text, bytes);
+	if (ring->next < ring->oldest) {
+		n += ring->oldest - ring->next;
+		ring->next = ring->oldest;
+	}
+	if (n == 0 || ring->next > ring->newest)
+		return;
+	bytes = audit_ring_gap(ring->next - 1, unix_now(), n, text);
+	outlet_put_gap(&audit->file_outlet, text, bytes, n);
+	audit->file_failed = 0;
 }
 
 /* Under the lock. */
@@ -207,14 +218,7 @@ static void fill_file(struct audit *audit)
 
 	if (outlet->fd < 0 || outlet->used)
 		return;
-	if (audit->file_failed && ring->next <= ring->newest) {
-		put_gap(outlet, ring->next - 1, audit->file_failed);
-		audit->file_failed = 0;
-	}
-	if (ring->next < ring->oldest) {
-		put_gap(outlet, ring->oldest - 1, ring->oldest - ring->next);
-		ring->next = ring->oldest;
-	}
+	put_gap(audit);
 	while (ring->next <= ring->newest && outlet_has_room(outlet)) {
 		char text[AUDIT_LINE_BYTES];
 		size_t bytes = audit_ring_line(ring, ring->next++, text);
@@ -235,12 +239,12 @@ static void fill_log(struct audit *audit)
 /* A full disk may have room again, so the file stays open and the loss is told then. */
 static void write_file(struct audit *audit)
 {
-	uint64_t n_lines;
+	uint64_t n_lines, untold;
 
 	if (outlet_write(&audit->file_outlet) == 0)
 		return;
-	n_lines = outlet_discard(&audit->file_outlet);
-	audit->file_failed += n_lines;
+	n_lines = outlet_discard(&audit->file_outlet, &untold);
+	audit->file_failed += n_lines + untold;
 	pthread_mutex_lock(&audit->lock);
 	audit->ring.lost += n_lines;
 	pthread_mutex_unlock(&audit->lock);

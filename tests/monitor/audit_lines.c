@@ -3,6 +3,7 @@
  * (H12), and that are there or counted (I9), whatever becomes of the file.
  */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "monitor/audit.h"
+#include "monitor/audit_outlet.h"
 #include "monitor/audit_ring.h"
 #include "monitor/loop.h"
 
@@ -359,6 +361,25 @@ Test(audit, a_full_disk_is_counted)
 		poll(&nothing, 1, 5);
 	cr_expect_eq(audit_lost(audit), 10);
 	audit_stop(audit);
+}
+
+/* The line that says what is missing may be refused too: then it is told later, and is no lost line itself.
+ */
+Test(audit, a_gap_that_is_refused_is_told_later)
+{
+	static struct outlet outlet;
+	uint64_t untold;
+
+	outlet.fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
+	outlet_put_gap(&outlet, "lost=5", 6, 5);
+	outlet_put(&outlet, "one", 3);
+	outlet_put(&outlet, "two", 3);
+	cr_expect_eq(outlet_write(&outlet), -ENOSPC);
+	cr_expect_eq(outlet_discard(&outlet, &untold), 2);
+	cr_expect_eq(untold, 5);
+	outlet_put(&outlet, "three", 5);
+	cr_expect_eq(outlet_discard(&outlet, &untold), 1);
+	cr_expect_eq(untold, 0);
 }
 
 Test(audit, a_log_whose_reader_has_gone)
