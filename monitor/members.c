@@ -122,8 +122,9 @@ void context_type_and_level(const char *context, char text[static MAX_CONTEXT_BY
 
 	text[0] = '\0';
 	type = type ? strchr(type + 1, ':') : NULL;
-	if (!type++)
+	if (!type)
 		return;
+	type++;
 	level = strchr(type, ':');
 	n_type = level ? (size_t)(level - type) : strlen(type);
 	range = level ? strchr(level, '-') : NULL;

@@ -108,6 +108,13 @@ static int by_slot(const void *left, const void *right)
 	return x->slot < y->slot ? -1 : x->slot > y->slot;
 }
 
+static void clear_marks(struct registry *registry)
+{
+	for (uint32_t g = 0; g < registry->n_guests; g++)
+		for (uint32_t d = 0; d < registry->guests[g]->n_domains; d++)
+			registry->guests[g]->domains[d].to_wake = false;
+}
+
 int plan_build(struct registry *registry, const struct proposal *proposal, struct decisions *decisions,
                struct plan *plan)
 {
@@ -126,8 +133,7 @@ int plan_build(struct registry *registry, const struct proposal *proposal, struc
 		else
 			error = -EAGAIN;
 	}
-	for (size_t i = 0; i < plan->n_wakes; i++)
-		plan->wakes[i]->to_wake = false;
+	clear_marks(registry);
 	if (error < 0)
 		goto fail;
 	plan->n_kept = plan->n_examined - plan->n_cuts;

@@ -21,13 +21,14 @@ int settings_set(struct settings *settings, const char *name, bool value)
 		there->value = value;
 		return 0;
 	}
-	there = reallocarray(settings->booleans, settings->n_booleans + 1, sizeof(*there));
-	if (!there)
-		return -ENOMEM;
-	settings->booleans = there;
 	copy = strdup(name);
-	if (!copy)
+	there = reallocarray(settings->booleans, settings->n_booleans + 1, sizeof(*there));
+	if (there)
+		settings->booleans = there;
+	if (!there || !copy) {
+		free(copy);
 		return -ENOMEM;
+	}
 	there[settings->n_booleans++] = (struct policy_boolean){copy, value};
 	return 0;
 }

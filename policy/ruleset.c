@@ -88,7 +88,7 @@ static int find_operator(struct ruleset *ruleset, struct complaints *complaints)
 		free(text);
 		return -1;
 	}
-	strcpy(ruleset->operator_context, text);
+	snprintf(ruleset->operator_context, sizeof(ruleset->operator_context), "%s", text);
 	free(text);
 	return 0;
 }
@@ -326,7 +326,7 @@ static void compute_member(struct ruleset *ruleset, uint32_t source, uint32_t ta
 	    !sepol_sidtab_insert(&scratch, 2, sepol_sidtab_search(&ruleset->sidtab, target)) &&
 	    !sepol_member_sid(1, 2, tclass, &sid) && !sepol_sid_to_context(sid, &text, &bytes) &&
 	    strlen(text) < MAX_CONTEXT_BYTES)
-		strcpy(context, text);
+		snprintf(context, MAX_CONTEXT_BYTES, "%s", text);
 	free(text);
 	sepol_set_sidtab(&ruleset->sidtab);
 	sepol_sidtab_destroy(&scratch);

@@ -44,13 +44,15 @@ __attribute__((noreturn, format(printf, 2, 3))) static void fail(enum exit_statu
 {
 	char text[WHY_BYTES];
 	va_list arguments;
+	size_t bytes;
 	ssize_t ignored;
 
 	va_start(arguments, format);
 	vsnprintf(text, sizeof(text) - 1, format, arguments);
 	va_end(arguments);
-	strcat(text, "\n");
-	ignored = write(STDERR_FILENO, text, strlen(text));
+	bytes = strlen(text);
+	text[bytes++] = '\n';
+	ignored = write(STDERR_FILENO, text, bytes);
 	(void)ignored;
 	_exit(status);
 }
