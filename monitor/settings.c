@@ -29,7 +29,9 @@ int settings_set(struct settings *settings, const char *name, bool value)
 		free(copy);
 		return -ENOMEM;
 	}
-	there[settings->n_booleans++] = (struct policy_boolean){copy, value};
+	there += settings->n_booleans++;
+	there->name = copy;
+	there->value = value;
 	return 0;
 }
 

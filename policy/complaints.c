@@ -171,7 +171,7 @@ static void quote_line(struct complaints *complaints, const struct place *place)
 	const char *end = p + complaints->sources[place->source].bytes;
 	const char *stop;
 
-	if (p == end)
+	if (!p || p == end)
 		return;
 	for (unsigned long line = 1; line < place->line && p < end; line++) {
 		const char *newline = memchr(p, '\n', (size_t)(end - p));
