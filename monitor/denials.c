@@ -16,6 +16,9 @@ struct denials {
 	/* Registry lock. */
 	struct denial noted[MAX_NOTED];
 	uint32_t n_noted;
+
+	/* Loop thread only. */
+	uint32_t n_asked; /* without an answer: a server that hangs must not let them pile up */
 };
 
 /* One that waits for its explanation. */
@@ -68,6 +71,7 @@ static void explained(void *opaque, int status, const char *text)
 {
 	struct asked *asked = opaque;
 
+	asked->monitor->denials->n_asked--;
 	write_line(asked->monitor, &asked->denial, status == 0 ? text : NULL);
 	free(asked);
 }
@@ -89,19 +93,21 @@ static void ask(struct monitor *monitor, const struct denial *denial)
 		write_line(monitor, denial, text);
 		return;
 	}
-	asked = posture->policy.server ? malloc(sizeof(*asked)) : NULL;
+	asked = posture->policy.server && monitor->denials->n_asked < MAX_NOTED ? malloc(sizeof(*asked))
+	                                                                        : NULL;
 	if (asked)
 		*asked = (struct asked){monitor, *denial};
 	if (asked && server_explain(posture->policy.server, source, target, denial->tclass, permission,
-	                            loop_now() + monitor->deadline_ns, explained, asked) == 0)
+	                            loop_now() + monitor->deadline_ns, explained, asked) == 0) {
+		monitor->denials->n_asked++;
 		return;
+	}
 	free(asked);
 	write_line(monitor, denial, NULL);
 }
 
-void denials_pump(struct monitor *monitor)
+static uint32_t take(struct monitor *monitor, struct denial noted[static MAX_NOTED])
 {
-	struct denial noted[MAX_NOTED];
 	struct registry *registry = registry_lock(monitor);
 	uint32_t n = monitor->denials->n_noted;
 
@@ -109,6 +115,23 @@ void denials_pump(struct monitor *monitor)
 		noted[i] = monitor->denials->noted[i];
 	monitor->denials->n_noted = 0;
 	registry_unlock(registry);
+	return n;
+}
+
+void denials_flush(struct monitor *monitor)
+{
+	struct denial noted[MAX_NOTED];
+	uint32_t n = take(monitor, noted);
+
+	for (uint32_t i = 0; i < n; i++)
+		write_line(monitor, &noted[i], NULL);
+}
+
+void denials_pump(struct monitor *monitor)
+{
+	struct denial noted[MAX_NOTED];
+	uint32_t n = take(monitor, noted);
+
 	for (uint32_t i = 0; i < n; i++)
 		ask(monitor, &noted[i]);
 	if (n)

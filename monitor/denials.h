@@ -2,8 +2,9 @@
  * Denials on their way to the audit trail, each with the rule that is missing.
  *
  * A vCPU thread notes what was denied; the loop asks the security server why
- * and writes the line (I9). The list is bounded: when it is full, or there is no server
- * to ask, the line is written at once and without a reason; it is never lost here.
+ * and writes the line (I9). The list is bounded, and so are the questions: when either is
+ * full, or there is no server to ask, the line is written at once and without a reason; it is
+ * never lost here.
  */
 #ifndef PORTCULLIS_MONITOR_DENIALS_H
 #define PORTCULLIS_MONITOR_DENIALS_H
@@ -34,5 +35,8 @@ void denials_note(struct registry *registry, struct monitor *monitor, const stru
 
 /* Loop: asks about what was noted. */
 void denials_pump(struct monitor *monitor);
+
+/* Loop, at the end: writes what was noted. Whoever was asked is silent already. */
+void denials_flush(struct monitor *monitor);
 
 #endif

@@ -213,22 +213,34 @@ void monitor_end(struct monitor *monitor, int status)
 	loop_quit(monitor->loop, status);
 }
 
-void monitor_destroy(struct monitor *monitor)
+static void shut_down(struct guest *guest)
 {
 	char why[WHY_BYTES];
 
+	if (machine_shutdown(guest->machine, loop_now() + SHUTDOWN_NS, why) < 0)
+		machine_kill(guest->machine);
+}
+
+/* Answers that are under way point to guests and to the change: those go when everybody is silent. */
+static void end_guests(struct monitor *monitor)
+{
+	struct registry *registry = monitor->registry;
+
+	for (uint32_t g = 0; registry && g < registry->n_guests; g++)
+		shut_down(registry->guests[g]);
+	posture_silence(monitor);
+	change_drop(monitor);
+	if (registry && monitor->denials)
+		denials_flush(monitor);
+	while (registry && registry->n_guests)
+		guest_destroy(registry->guests[0]);
+}
+
+void monitor_destroy(struct monitor *monitor)
+{
 	if (!monitor)
 		return;
-	if (monitor->change)
-		posture_silence(monitor);
-	change_drop(monitor);
-	while (monitor->registry && monitor->registry->n_guests) {
-		struct guest *guest = monitor->registry->guests[0];
-
-		if (machine_shutdown(guest->machine, loop_now() + SHUTDOWN_NS, why) < 0)
-			machine_kill(guest->machine);
-		guest_destroy(guest);
-	}
+	end_guests(monitor);
 	if (monitor->started)
 		audit_notice(monitor->audit, "PORTCULLIS_STOP", "orderly");
 	posture_destroy(monitor);

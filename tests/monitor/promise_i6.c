@@ -179,8 +179,12 @@ Test(promise, i6_h7_floods)
 		assert_served(&world, &good, 1 + 10 * n);
 	}
 	actor_finish(&world, "two");
+#ifdef __SANITIZE_ADDRESS__ /* it keeps what was freed */
+	(void)resident;
+#else
 	cr_assert_lt(resident_bytes(), resident + (8u << 20),
 	             "the host's memory grows with a guest's requests");
+#endif
 	cr_assert_eq(world.monitor->registry->n_channels, 1);
 	cr_assert_geq(world.monitor->registry->counters.denials, 3000);
 	world_close(&world);

@@ -39,10 +39,11 @@ static bool is_up(struct world *world, void *opaque)
 
 struct guest *annex_open(struct world *world, const char *kernel)
 {
-	struct manifest *manifest = load(); /* as long as the monitor */
+	static struct manifest *manifest; /* lives as long as the monitor */
 	struct guest *guest;
 	char why[WHY_BYTES];
 
+	manifest = load();
 	fault_kernel(kernel);
 	cr_assert_eq(guest_create(world->monitor, manifest, &guest, why), 0, "%s", why);
 	fault_kernel(NULL);
