@@ -278,8 +278,9 @@ static void look(struct change *change)
 			change->why = strdup(change->load.why);
 	} else if (change->stage == STAGE_EXPLAIN && reasons_pending(change->reasons) == 0) {
 		struct server *server = server_of(change);
+		int status = reasons_status(change->reasons);
 
-		answer(change, server && server_alive(server) ? 0 : -ECONNRESET);
+		answer(change, status == 0 && (!server || !server_alive(server)) ? -ECONNRESET : status);
 	}
 }
 

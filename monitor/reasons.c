@@ -16,6 +16,7 @@ struct reasons {
 	struct reason *reasons;
 	uint32_t n_reasons;
 	size_t n_pending;
+	int status; /* of the answer that failed last; 0: none did */
 };
 
 struct reasons *reasons_create(void)
@@ -84,6 +85,8 @@ static void explained(void *opaque, int status, const char *text)
 	struct reason *reason = opaque;
 
 	reason->owner->n_pending--;
+	if (status < 0)
+		reason->owner->status = status;
 	if (status == 0)
 		reason->text = strdup(text);
 }
@@ -138,6 +141,11 @@ int reasons_ask(struct reasons *reasons, const struct overlay *overlay, struct s
 size_t reasons_pending(const struct reasons *reasons)
 {
 	return reasons->n_pending;
+}
+
+int reasons_status(const struct reasons *reasons)
+{
+	return reasons->status;
 }
 
 const char *reasons_text(const struct reasons *reasons, uint32_t number)

@@ -30,6 +30,9 @@ int reasons_ask(struct reasons *reasons, const struct overlay *overlay, struct s
 /* How many answers are still to come. */
 size_t reasons_pending(const struct reasons *reasons);
 
+/* 0, or why the server gave no answer: it is dead then (policy/server.h). */
+int reasons_status(const struct reasons *reasons);
+
 /* "no rule allows client_t server_t:channel send" */
 const char *reasons_text(const struct reasons *reasons, uint32_t number);
 
