@@ -307,11 +307,12 @@ static void release_slot(struct channel *channel, enum channel_side side)
 	domain_give_slot(end->domain, end->slot);
 }
 
-/* What the end sent in order and the peer has not taken stays readable until the peer closes. */
+/* What the end sent in order and the peer has not taken stays readable until the peer closes. Until then the
+ * end's slot is not free again, which would tell an end that may hear nothing when that is. */
 static bool leaves_unread(const struct channel *channel, enum channel_side side, enum end_fate fate)
 {
 	if (fate != END_CLOSED || channel->flow[side].state != FLOW_OPEN ||
-	    channel->end[OTHER(side)].fate != END_HELD)
+	    channel->end[OTHER(side)].fate != END_HELD || !channel_hears(channel, side))
 		return false;
 	return !channel->flow[side].flowctl || channel_has_unread(channel, side);
 }

@@ -235,6 +235,38 @@ Test(flow, reader_without_a_slot)
 	world_close(&world);
 }
 
+/* A writer that opens and closes again and again gets its slots back at once, whatever its reader holds on
+ * to. */
+Test(flow, writer_gets_its_slots_back)
+{
+	struct world world;
+	uint32_t first_slot;
+
+	levels(&world, MANIFEST);
+	first_slot = world_domain(&world, "one")->first_slot;
+	for (unsigned round = 0; round < 40; round++) {
+		uint64_t at_writer = connect_blind(&world);
+		struct channel *channel = world.monitor->registry->last;
+
+		cr_assert_eq(channel->end[SIDE_CLIENT].slot, first_slot, "round %u shows what the reader did",
+		             round);
+		if (round % 4 > 0 && round < 12)
+			cr_assert_eq(
+				actor_do(&world, "two", (struct command){ACTOR_ACCEPT, {NO_TIMEOUT}, NULL}),
+				CALL_OK);
+		cr_assert_eq(send(&world, "one", at_writer, 3), CALL_OK);
+		if (round % 4 == 2 && round < 12)
+			cr_assert_eq(actor_do(&world, "two",
+			                      (struct command){ACTOR_CLOSE,
+			                                       {world_mailbox(&world, "two")->value[0]},
+			                                       NULL}),
+			             CALL_OK);
+		cr_assert_eq(actor_do(&world, "one", (struct command){ACTOR_CLOSE, {at_writer}, NULL}),
+		             CALL_OK);
+	}
+	world_close(&world);
+}
+
 /* The writer is the server: the client's close and death are nothing to it. */
 Test(flow, server_that_only_writes)
 {

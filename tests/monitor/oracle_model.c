@@ -210,8 +210,9 @@ void oracle_close(struct oracle_model *model, int index, int side)
 	struct oracle_channel *channel = &model->channels[index];
 	struct oracle_flow *out = &channel->flow[side], *in = &channel->flow[1 - side];
 	bool peer = channel->held[1 - side], peer_hears = oracle_hears(channel, 1 - side);
-	/* What was sent can be read to its end; whether a diode's reader is there yet nobody can tell. */
-	bool stays = peer && out->state == ORACLE_OPEN && (!out->flowctl || out->sent > out->taken);
+	/* What was sent can be read to its end, unless the writer could learn from its slot when that was. */
+	bool stays = peer && out->state == ORACLE_OPEN && oracle_hears(channel, side) &&
+	             (!out->flowctl || out->sent > out->taken);
 
 	for (size_t i = 0; i < model->n_channels; i++)
 		if (model->channels[i].parent == index)

@@ -97,7 +97,10 @@ int channel_connect_for(const char *service, const struct channel *client, uint6
 /* Takes the next connect to any service of this domain. CALL_TIMED_OUT, CALL_AGAIN, CALL_NO_SLOT. */
 int channel_accept(uint64_t timeout_ns, struct channel **channel);
 
-/* Frees the end. The peer reads what was sent before, then gets CALL_PEER_CLOSED. CALL_NOT_OPEN. */
+/*
+ * Frees the end. The peer reads what was sent before, then gets CALL_PEER_CLOSED; but what was sent over a
+ * flow that policy lets nobody answer on, and has not been read, is lost. CALL_NOT_OPEN.
+ */
 int channel_close(struct channel *channel);
 
 /*
