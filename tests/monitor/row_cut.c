@@ -199,7 +199,7 @@ Test(row, r16_cuts_and_denials_are_audited)
 	world_push_quietly(&world, POLICY_NO_CONNECT, STOP_ALL);
 	cr_assert_eq(actor_do(&world, "one", (struct command){ACTOR_CONNECT, {NO_TIMEOUT}, "svc"}),
 	             CALL_DENIED);
-	line = audit_find(&world, "avc:  denied  { connect } for  guest=\"test\" domain=\"one\"");
+	line = audit_await(&world, "avc:  denied  { connect } for  guest=\"test\" domain=\"one\"");
 	cr_assert(line && strstr(line,
 	                         "scontext=system_u:system_r:one_t:s0 tcontext=system_u:system_r:two_t:s0 "
 	                         "tclass=channel permissive=0"),

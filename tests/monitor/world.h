@@ -159,5 +159,7 @@ uint64_t resident_bytes(void);
 
 /* Newest audit line that holds the text; NULL: none. malloc. */
 char *audit_find(struct world *world, const char *text);
+/* Waits for it: a denial's line comes when the security server has said why. */
+char *audit_await(struct world *world, const char *text);
 
 #endif
