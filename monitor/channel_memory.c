@@ -99,6 +99,12 @@ enum window_part channel_part(const struct channel *channel, enum channel_side s
 
 /* Makes the inbox slot of the end show what it has to. A window that cannot be changed is lost with its
  * guest. */
+void channel_shows(struct endpoint *end, enum window_part part)
+{
+	end->part = part;
+	end->domain->guest->shown[end->slot] = (uint8_t)part;
+}
+
 void channel_follow(struct registry *registry, struct channel *channel, enum channel_side side)
 {
 	struct endpoint *end = &channel->end[side], *peer = &channel->end[OTHER(side)];
@@ -107,12 +113,12 @@ void channel_follow(struct registry *registry, struct channel *channel, enum cha
 	if (end->part == part)
 		return;
 	if (end->domain->guest->lost) /* its whole inbox window is closed */
-		end->part = WINDOW_NONE;
+		channel_shows(end, WINDOW_NONE);
 	else if (window_set(end->domain->guest->machine, end->slot, peer->domain->guest->machine, peer->slot,
 	                    part) < 0)
 		guest_lose(registry, end->domain->guest, "the host refused a mapping");
 	else
-		end->part = part;
+		channel_shows(end, part);
 }
 
 static uint64_t clamp(uint64_t value, uint64_t most)

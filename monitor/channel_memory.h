@@ -24,6 +24,9 @@ void channel_describe(const struct channel *channel, enum channel_side side);
 /* Publishes what the end's domain may know: one atomic word. */
 void channel_publish(const struct channel *channel, enum channel_side side);
 
+/* Notes what the end's inbox slot shows now. */
+void channel_shows(struct endpoint *end, enum window_part part);
+
 /* Makes the end's inbox slot show what it has to. A guest whose window cannot be changed is lost. */
 void channel_follow(struct registry *registry, struct channel *channel, enum channel_side side);
 

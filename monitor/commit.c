@@ -1,6 +1,7 @@
 #include "monitor/commit.h"
 
 #include "guest/abi/record.h"
+#include "monitor/channel_memory.h"
 #include "monitor/guest.h"
 #include "vmm/check.h"
 
@@ -49,6 +50,8 @@ static void patch(struct registry *registry, struct plan *plan)
 			channel_publish_cut(registry, plan->cuts[i].channel);
 }
 
+#define MAX_GAP_SLOTS 64u
+
 /* Neighbouring slots that become tombstones together. */
 struct run {
 	struct guest *guest;
@@ -63,6 +66,19 @@ static void sever_run(struct registry *registry, struct run *run)
 	run->n = 0;
 }
 
+/* Zero pages over tombstones change nothing: a short gap of them costs less than one more mapping. */
+static bool is_next(const struct run *run, const struct endpoint *end)
+{
+	uint32_t next = run->first + run->n;
+
+	if (run->guest != end->domain->guest || end->slot < next || end->slot - next > MAX_GAP_SLOTS)
+		return false;
+	for (uint32_t slot = next; slot < end->slot; slot++)
+		if (run->guest->shown[slot] != WINDOW_NONE)
+			return false;
+	return true;
+}
+
 static void sever_end(struct registry *registry, struct run *run, struct channel *channel,
                       enum channel_side side)
 {
@@ -71,18 +87,18 @@ static void sever_end(struct registry *registry, struct run *run, struct channel
 
 	if (channel->dead || end->part == part || end->domain->guest->lost)
 		return;
-	end->part = part;
+	channel_shows(end, part);
 	if (part != WINDOW_NONE) {
 		if (window_set(end->domain->guest->machine, end->slot, peer->domain->guest->machine,
 		               peer->slot, part) < 0)
 			guest_lose(registry, end->domain->guest, "the host refused to take a mapping away");
 		return;
 	}
-	if (run->n && (run->guest != end->domain->guest || run->first + run->n != end->slot))
+	if (run->n && !is_next(run, end))
 		sever_run(registry, run);
 	if (!run->n)
 		*run = (struct run){end->domain->guest, end->slot, 0};
-	run->n++;
+	run->n = end->slot + 1 - run->first;
 }
 
 static void sever(struct registry *registry, struct plan *plan)

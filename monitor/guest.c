@@ -223,7 +223,8 @@ static int slots_init(struct guest *guest)
 		if (!domain->slots)
 			return -ENOMEM;
 	}
-	return 0;
+	guest->shown = calloc(machine_total_slots(guest->machine), sizeof(*guest->shown));
+	return guest->shown ? 0 : -ENOMEM;
 }
 
 static void guest_free(struct guest *guest)
@@ -231,6 +232,7 @@ static void guest_free(struct guest *guest)
 	machine_destroy(guest->machine);
 	for (uint32_t d = 0; guest->domains && d < guest->n_domains; d++)
 		free(guest->domains[d].slots);
+	free(guest->shown);
 	free(guest->domains);
 	free(guest);
 }

@@ -95,8 +95,9 @@ struct guest {
 	uint32_t n_domains;
 
 	/* Registry lock. */
-	bool lost;  /* crashed or killed: no channel is opened any more */
-	bool ended; /* the loop has seen its end */
+	uint8_t *shown; /* of each slot, enum window_part: what its inbox slot shows */
+	bool lost;      /* crashed or killed: no channel is opened any more */
+	bool ended;     /* the loop has seen its end */
 	char crash[WHY_BYTES];
 };
 
