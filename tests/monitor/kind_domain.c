@@ -1,6 +1,5 @@
 /* Changes that name a domain or a channel: relabel, quarantine, release, cut. */
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,44 +168,6 @@ Test(kind, quarantine_holds_in_permissive_mode)
 	cr_assert_eq(connect_result(&world, "one", "svc"), CALL_QUARANTINED);
 	change_refused(&world, to_quarantine("nobody"), -ENOENT, "domain list");
 	change_refused(&world, to_release("nobody"), -ENOENT, "domain list");
-	world_close(&world);
-}
-
-/* Waits for the monitor's own doorbell, so that its loop has not yet looked at what has come. */
-static void wait_for_kick(struct world *world)
-{
-	struct pollfd kick = {.fd = world->monitor->registry->kick_fd, .events = POLLIN};
-
-	cr_assert_eq(poll(&kick, 1, 60000), 1);
-}
-
-/* P11: a connect that waits for its decisions when its own domain is quarantined gets nothing. */
-Test(kind, quarantine_reaches_a_pending_connect)
-{
-	struct world world;
-
-	world_open(&world, NULL);
-	world_turn(&world);
-	actor_begin(&world, "one", (struct command){ACTOR_CONNECT, {NO_TIMEOUT}, "svc"});
-	wait_for_kick(&world);
-	json_decref(change_do(&world, to_quarantine("one")));
-	cr_assert_eq(actor_finish(&world, "one"), CALL_QUARANTINED);
-	cr_assert_eq(world.monitor->registry->n_channels, 0);
-	world_close(&world);
-}
-
-/* The same for the server. */
-Test(kind, quarantine_of_the_server_of_a_pending_connect)
-{
-	struct world world;
-
-	world_open(&world, NULL);
-	world_turn(&world);
-	actor_begin(&world, "one", (struct command){ACTOR_CONNECT, {NO_TIMEOUT}, "svc"});
-	wait_for_kick(&world);
-	json_decref(change_do(&world, to_quarantine("two")));
-	cr_assert_eq(actor_finish(&world, "one"), CALL_DENIED);
-	cr_assert_eq(world.monitor->registry->n_channels, 0);
 	world_close(&world);
 }
 
