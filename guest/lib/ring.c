@@ -58,7 +58,8 @@ int ring_in_state(const struct ring *ring, uint64_t word)
 		return CALL_BROKEN;
 	if (word & RECORD_IN)
 		return CALL_OK;
-	if (!(ring->opened & RECORD_IN))
+	/* A peer that was gone before this end looked for the first time is told as one that left later. */
+	if (!(ring->opened & (RECORD_IN | RECORD_PEER_CLOSED | RECORD_PEER_DIED)))
 		return CALL_NOT_OPEN;
 	return word & RECORD_PEER_DIED ? CALL_PEER_DIED : CALL_PEER_CLOSED;
 }

@@ -183,6 +183,19 @@ Test(ring, peer_closed_comes_after_all_that_it_sent)
 	}
 }
 
+Test(ring, a_peer_that_left_before_the_first_look_is_told_as_one_that_left)
+{
+	struct ring_pair pair;
+
+	pair_open(&pair, PAIR_BOTH, RECORD_PEER_CLOSED);
+	cr_expect_eq(receive(&pair.end[1]), CALL_PEER_CLOSED);
+	cr_expect_eq(send(&pair.end[1], 8), CALL_PEER_CLOSED);
+	pair_close(&pair);
+	pair_open(&pair, PAIR_BOTH, RECORD_PEER_DIED);
+	cr_expect_eq(receive(&pair.end[1]), CALL_PEER_DIED);
+	pair_close(&pair);
+}
+
 Test(ring, a_direction_that_was_never_allowed_is_not_open)
 {
 	struct ring_pair pair;
