@@ -198,7 +198,8 @@ static int restore(struct revoke_row *row, uint32_t run, char why[static WHY_BYT
 	if (error == 0)
 		error = push(row, row->allow, 0, NULL, run, why);
 	scene_wake_all(row->scene);
-	return error;
+	/* Before another row has its turn: a connect that nobody decides meanwhile would end with its deadline. */
+	return error < 0 ? error : scene_until(row->scene, all_called, row, "every call blocks again", why);
 }
 
 static int run_once(struct revoke_row *row, uint32_t run, char why[static WHY_BYTES])
