@@ -132,6 +132,24 @@ Test(identity, r12_one_direction)
 	world_close(&world);
 }
 
+/* A flow of the parent that goes because its flow control does takes what hangs on it as well. */
+Test(identity, r12_flow_control)
+{
+	struct world world;
+	struct chain chain;
+	struct pair again;
+
+	chain_world(&world, RULES_CHAIN);
+	chain = chain_open(&world);
+	change_quietly(&world, to_revoke("two_t", "one_t", "flowctl"), 3);
+	assert_chain_flows(&chain, "cut open", "cut open", "cut open");
+	cr_assert_eq(pair_send(&world, &chain.third, false, 1, 2), CALL_OK);
+	cr_assert_eq(pair_receive(&world, &chain.third, true, 2), 8);
+	again = pair_open_for(&world, &chain.first, "three", "rel");
+	assert_flows(&again, "denied open");
+	world_close(&world);
+}
+
 Test(identity, specify_client_lost)
 {
 	struct world world;
