@@ -5,6 +5,10 @@
  *	hold relay SERVICE		takes one call and hands it on
  *	hold server N			takes N calls and answers none
  *	hold idle			does nothing
+ *	hold touch			reads the memory of all its slots whenever it is woken, and
+ *					says how many show something; see monitor/bench/planted.h
+ *	hold spin			runs for ever
+ *	hold storm			enters the kernel, and the host, again and again
  *
  * Each blocks with all its channels open. When every one of them has been cut it
  * says how each end found that out; with the host's next policy it closes what it has, and
@@ -159,6 +163,43 @@ static _Noreturn void idle(void)
 		(void)wait_events(events_seen(), FOREVER);
 }
 
+static volatile uint64_t *word_at(uint64_t window, uint64_t slot, uint64_t offset)
+{
+	return (volatile uint64_t *)(window + slot * DOMAIN_BOOT->slot_stride + offset);
+}
+
+/* Its own slots show their peers the slot's number, beyond the ring, which stays empty. */
+static _Noreturn void touch(void)
+{
+	uint64_t first = DOMAIN_BOOT->first_slot, end = first + DOMAIN_BOOT->n_slots;
+
+	for (;;) {
+		uint64_t seen = events_seen(), shown = 0;
+
+		for (uint64_t slot = first; slot < end; slot++)
+			*word_at(VA_OUTBOX, slot, SLOT_BULK_OFFSET) = slot + 1;
+		for (uint64_t slot = first; slot < end; slot++)
+			shown += (*word_at(VA_INBOX, slot, SLOT_BULK_OFFSET) |
+			          *word_at(VA_INBOX, slot, SLOT_HEADER_OFFSET)) != 0;
+		log_line("shown=%llu", (unsigned long long)shown);
+		(void)wait_events(seen, FOREVER);
+	}
+}
+
+static _Noreturn void spin(void)
+{
+	for (volatile uint64_t rounds = 0;; rounds++)
+		continue;
+}
+
+static _Noreturn void storm(void)
+{
+	struct channel *channel;
+
+	for (;;)
+		(void)channel_connect("nobody", 0, &channel);
+}
+
 static int begin(int argc, char **argv)
 {
 	uint64_t n;
@@ -171,7 +212,14 @@ static int begin(int argc, char **argv)
 		return relay(argv[2]);
 	if (argc == 2 && strcmp(argv[1], "idle") == 0)
 		idle();
-	log_line("usage: hold client SERVICE N | hold relay SERVICE | hold server N | hold idle");
+	if (argc == 2 && strcmp(argv[1], "touch") == 0)
+		touch();
+	if (argc == 2 && strcmp(argv[1], "spin") == 0)
+		spin();
+	if (argc == 2 && strcmp(argv[1], "storm") == 0)
+		storm();
+	log_line("usage: hold client SERVICE N | hold relay SERVICE | hold server N | "
+	         "hold idle | touch | spin | storm");
 	domain_exit(STATUS_USAGE);
 }
 

@@ -19,6 +19,7 @@
 
 static const char help[] =
 	"usage: portcullis bench revoke [--shape chain|pairs|fan] [--connections N,...]\n"
+	"                               [--layout adjacent|mapping-per-slot|scattered]\n"
 	"                               [--stop all|affected|none] [--runs N] [--vcpus N] [--json]\n"
 	"\n"
 	"Opens N connections, lets every call on them block, pushes one policy that allows none of\n"
@@ -29,9 +30,14 @@ static const char help[] =
 	"\n"
 	"  --shape        chain: client -> relay -> ... -> server, N connections (as in the paper);\n"
 	"                 pairs: N clients with a server each; fan: one client, one server, N channels\n"
-	"  --connections  1,2,4,8,16 if not given\n"
+	"  --layout       a fan whose channels the monitor puts there itself, since domains would need "
+        "minutes\n"
+	"                 for thousands of calls; who reads what stands as with calls. Slots: neighbours in\n"
+	"                 one host mapping, a mapping for each, or every second one stays in use\n"
+	"  --connections  1,2,4,8,16 if not given; with --layout 64,256,1024,4096,16384\n"
 	"  --stop         all vCPUs of all guests, those of affected guests, or none\n"
-	"  --runs         for each number of connections; 30 if not given. With fewer there is no p99\n"
+	"  --runs         for each number of connections; 30 if not given (above 1024 connections at most\n"
+	"                 5). With fewer there is no p99\n"
 	"  --vcpus        of the guest; 2 if not given\n"
 	"  --programs     the folder of the domain programs, if it is not beside this program\n"
 	"\n"
@@ -45,8 +51,13 @@ static const double paper_total[] = {1550, 1560, 1570, 1600, 1650};
 
 static const char *const part_names[N_PARTS] = {"total", "stop", "patch", "resume"};
 
+#define MANY 1024u /* connections: rows above take few runs */
+#define MANY_RUNS 5u
+
 struct options {
 	enum shape shape;
+	bool is_planted;
+	enum planted_layout layout;
 	struct number_list connections;
 	uint32_t most;
 	enum stop_mode stop;
@@ -62,8 +73,9 @@ struct measurement {
 	struct stats row[MAX_LIST][N_PARTS];
 	struct stats idle[N_PARTS], floor;
 	bool has_fit, realtime;
-	struct stats_fit fit, paper_fit;
-	double *samples; /* of everything */
+	struct stats_fit fit, patch_fit, paper_fit;
+	char skipped[MAX_LIST][WHY_BYTES]; /* why a row could not be measured; empty: it was */
+	double *samples;                   /* of everything */
 };
 
 /* ---- options ---- */
@@ -77,6 +89,21 @@ static bool set_shape(struct options *options, const char *text)
 	else
 		options->shape = (enum shape)shape;
 	return shape >= 0;
+}
+
+static bool set_layout(struct options *options, const char *text)
+{
+	int layout = layout_find(text);
+
+	if (layout < 0)
+		fprintf(stderr,
+		        "portcullis bench revoke: --layout %s: expected adjacent, mapping-per-slot or "
+		        "scattered\n",
+		        text);
+	else
+		options->layout = (enum planted_layout)layout;
+	options->is_planted = layout >= 0;
+	return options->is_planted;
 }
 
 static bool set_stop(struct options *options, const char *text)
@@ -95,6 +122,8 @@ static bool set_option(struct options *options, int option, const char **connect
 	switch (option) {
 	case 's':
 		return set_shape(options, optarg);
+	case 'l':
+		return set_layout(options, optarg);
 	case 'c':
 		*connections = optarg;
 		return true;
@@ -121,6 +150,7 @@ static int parse(int argc, char **argv, struct options *options)
 {
 	static const struct option known[] = {
 		{"shape", required_argument, NULL, 's'},
+		{"layout", required_argument, NULL, 'l'},
 		{"connections", required_argument, NULL, 'c'},
 		{"stop", required_argument, NULL, 'm'},
 		{"runs", required_argument, NULL, 'r'},
@@ -130,7 +160,7 @@ static int parse(int argc, char **argv, struct options *options)
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
-	const char *connections = "1,2,4,8,16";
+	const char *connections = NULL;
 	int option;
 
 	*options = (struct options){.n_runs = STATS_P99_RUNS, .n_vcpus = 2};
@@ -153,7 +183,12 @@ static int parse(int argc, char **argv, struct options *options)
 		fputs(help, stdout);
 		return 0;
 	}
-	if (!option_list(VERB, "--connections", connections, 1, shape_limit(options->shape),
+	if (!connections)
+		connections = options->is_planted ? "64,256,1024,4096,16384" : "1,2,4,8,16";
+	if (options->is_planted)
+		options->shape = SHAPE_FAN;
+	if (!option_list(VERB, "--connections", connections, 1,
+	                 options->is_planted ? PLANTED_MAX_CHANNELS : shape_limit(options->shape),
 	                 &options->connections))
 		return 2;
 	for (size_t i = 0; i < options->connections.n; i++)
@@ -175,15 +210,26 @@ static double *samples_of(struct measurement *m, unsigned kind, size_t row)
 #define KIND_FLOOR (2u * N_PARTS)
 #define N_KINDS (2u * N_PARTS + 1)
 
+static uint32_t runs_of(const struct measurement *m, size_t row)
+{
+	bool many = m->options->connections.value[row] > MANY && m->options->n_runs > MANY_RUNS;
+
+	if (m->skipped[row][0])
+		return 0;
+	return many ? MANY_RUNS : m->options->n_runs;
+}
+
 static struct revoke_row row_of(struct measurement *m, size_t r)
 {
 	const struct options *options = m->options;
 	struct revoke_row row = {
 		.shape = options->shape,
+		.is_planted = options->is_planted,
+		.layout = options->layout,
 		.n = options->connections.value[r],
 		.most = options->most,
 		.n_vcpus = options->n_vcpus,
-		.n_runs = options->n_runs,
+		.n_runs = runs_of(m, r),
 		.stop = options->stop,
 		.program_dir = options->program_dir,
 		.floor = samples_of(m, KIND_FLOOR, r),
@@ -196,46 +242,101 @@ static struct revoke_row row_of(struct measurement *m, size_t r)
 	return row;
 }
 
+/* What all rows have of a kind, side by side at the begin of its samples. */
+static size_t gather(struct measurement *m, unsigned kind)
+{
+	double *to = samples_of(m, kind, 0);
+	size_t n = 0;
+
+	for (size_t r = 0; r < m->n_rows; r++)
+		for (uint32_t run = 0; run < runs_of(m, r); run++)
+			to[n++] = samples_of(m, kind, r)[run];
+	return n;
+}
+
+static bool fit_of(const struct measurement *m, enum revoke_part part, struct stats_fit *fit)
+{
+	double x[MAX_LIST], y[MAX_LIST];
+	size_t n = 0;
+
+	for (size_t r = 0; r < m->n_rows; r++) {
+		if (m->row[r][part].n == 0)
+			continue;
+		x[n] = m->options->connections.value[r];
+		y[n++] = m->row[r][part].median;
+	}
+	return stats_line(x, y, n, fit);
+}
+
 static void evaluate(struct measurement *m)
 {
-	size_t n = m->n_rows * m->options->n_runs;
-	double x[MAX_LIST], y[MAX_LIST];
-
 	for (unsigned part = 0; part < N_PARTS; part++) {
 		for (size_t r = 0; r < m->n_rows; r++)
-			m->row[r][part] = stats_of(samples_of(m, KIND_CUT + part, r), m->options->n_runs);
-		m->idle[part] = stats_of(samples_of(m, KIND_IDLE + part, 0), n);
+			m->row[r][part] = stats_of(samples_of(m, KIND_CUT + part, r), runs_of(m, r));
+		m->idle[part] = stats_of(samples_of(m, KIND_IDLE + part, 0), gather(m, KIND_IDLE + part));
 	}
-	m->floor = stats_of(samples_of(m, KIND_FLOOR, 0), n);
-	for (size_t r = 0; r < m->n_rows; r++) {
-		x[r] = m->options->connections.value[r];
-		y[r] = m->row[r][PART_TOTAL].median;
-	}
-	m->has_fit = stats_line(x, y, m->n_rows, &m->fit);
+	m->floor = stats_of(samples_of(m, KIND_FLOOR, 0), gather(m, KIND_FLOOR));
+	m->has_fit = fit_of(m, PART_TOTAL, &m->fit) && fit_of(m, PART_PATCH, &m->patch_fit);
 	stats_line(paper_n, paper_total, N_PAPER, &m->paper_fit);
 }
 
 /* All rows take turns in every run, so that a host that drifts drifts under all of them. */
-static int run_rows(struct measurement *m, struct revoke_row *rows, char why[static WHY_BYTES])
+static int run_rows(struct measurement *m, struct revoke_row *rows, struct progress *progress,
+                    char why[static WHY_BYTES])
 {
-	struct progress progress;
 	int error = 0;
 
-	progress_begin(&progress, m->n_rows * m->options->n_runs);
 	for (uint32_t run = 0; run < m->options->n_runs; run++)
 		for (size_t r = 0; r < m->n_rows && error == 0; r++) {
-			progress_step(&progress, "%s, run %u of %u, %u connections",
-			              shape_name(m->options->shape), run + 1, m->options->n_runs, rows[r].n);
+			if (run >= rows[r].n_runs)
+				continue;
+			progress_step(progress, "%s, run %u of %u, %u connections",
+			              shape_name(m->options->shape), run + 1, rows[r].n_runs, rows[r].n);
 			error = revoke_run(&rows[r], run, why);
 		}
-	progress_end(&progress);
 	return error;
+}
+
+static int measure_together(struct measurement *m, struct launcher *launcher, struct progress *progress,
+                            char why[static WHY_BYTES])
+{
+	struct revoke_row rows[MAX_LIST];
+	size_t n_open = 0;
+	int error = 0;
+
+	for (; n_open < m->n_rows && error == 0; n_open++) {
+		rows[n_open] = row_of(m, n_open);
+		error = revoke_open(&rows[n_open], launcher, why);
+	}
+	if (error == 0)
+		error = run_rows(m, rows, progress, why);
+	while (n_open > 0)
+		revoke_close(&rows[--n_open]);
+	return error;
+}
+
+/* Guests with thousands of slots do not fit beside each other, and one alone may not fit either. */
+static int measure_alone(struct measurement *m, size_t r, struct launcher *launcher,
+                         struct progress *progress, char why[static WHY_BYTES])
+{
+	struct revoke_row row = row_of(m, r);
+	int error = revoke_open(&row, launcher, why);
+
+	if (error == -ENOSPC)
+		snprintf(m->skipped[r], WHY_BYTES, "%s", why);
+	for (uint32_t run = 0; run < row.n_runs && error == 0; run++) {
+		progress_step(progress, "%s, run %u of %u, %u connections", layout_name(row.layout), run + 1,
+		              row.n_runs, row.n);
+		error = revoke_run(&row, run, why);
+	}
+	revoke_close(&row);
+	return error == -ENOSPC ? 0 : error;
 }
 
 static int measure(struct measurement *m, struct launcher *launcher, char why[static WHY_BYTES])
 {
-	struct revoke_row rows[MAX_LIST];
-	size_t n_open = 0;
+	struct progress progress;
+	uint64_t n_steps = 0;
 	int error = 0;
 
 	m->n_rows = m->options->connections.n;
@@ -245,14 +346,14 @@ static int measure(struct measurement *m, struct launcher *launcher, char why[st
 		return -ENOMEM;
 	}
 	m->realtime = scene_prefer_loop();
-	for (; n_open < m->n_rows && error == 0; n_open++) {
-		rows[n_open] = row_of(m, n_open);
-		error = revoke_open(&rows[n_open], launcher, why);
-	}
-	if (error == 0)
-		error = run_rows(m, rows, why);
-	while (n_open > 0)
-		revoke_close(&rows[--n_open]);
+	for (size_t r = 0; r < m->n_rows; r++)
+		n_steps += runs_of(m, r);
+	progress_begin(&progress, n_steps);
+	if (!m->options->is_planted)
+		error = measure_together(m, launcher, &progress, why);
+	for (size_t r = 0; r < m->n_rows && error == 0 && m->options->is_planted; r++)
+		error = measure_alone(m, r, launcher, &progress, why);
+	progress_end(&progress);
 	if (error == 0)
 		evaluate(m);
 	return error;
@@ -273,8 +374,9 @@ static json_t *fit_json(const struct measurement *m)
 {
 	if (!m->has_fit)
 		return json_null();
-	return json_pack("{s:f s:f s:f}", "base", m->fit.base, "per_connection", m->fit.slope, "r2",
-	                 m->fit.r2);
+	return json_pack("{s:f s:f s:f s:{s:f s:f s:f}}", "base", m->fit.base, "per_connection", m->fit.slope,
+	                 "r2", m->fit.r2, "patch", "base", m->patch_fit.base, "per_connection",
+	                 m->patch_fit.slope, "r2", m->patch_fit.r2);
 }
 
 static json_t *paper_json(void)
@@ -291,11 +393,16 @@ static json_t *paper_json(void)
 static int print_json(const struct measurement *m)
 {
 	const struct options *options = m->options;
-	json_t *rows = json_array();
+	json_t *rows = json_array(), *skipped = json_array();
 	json_t *json;
 
 	for (size_t r = 0; r < m->n_rows; r++)
-		json_array_append_new(rows, row_json(options->connections.value[r], m->row[r]));
+		if (m->skipped[r][0])
+			json_array_append_new(skipped, json_pack("{s:i s:s}", "connections",
+			                                         (int)options->connections.value[r], "why",
+			                                         m->skipped[r]));
+		else
+			json_array_append_new(rows, row_json(options->connections.value[r], m->row[r]));
 	json = json_pack("{s:s s:s s:i s:b s:o s:o s:o s:{s:o} s:o}", "shape", shape_name(options->shape),
 	                 "stop", stop_mode_name(options->stop), "vcpus", (int)options->n_vcpus,
 	                 "realtime_loop", m->realtime, "rows", rows, "idle", row_json(0, m->idle), "fit",
@@ -304,6 +411,9 @@ static int print_json(const struct measurement *m)
 		fputs("portcullis bench revoke: out of memory\n", stderr);
 		return 1;
 	}
+	json_object_set_new(json, "skipped", skipped);
+	if (options->is_planted)
+		json_object_set_new(json, "layout", json_string(layout_name(options->layout)));
 	json_dumpf(json, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
 	putchar('\n');
 	json_decref(json);
@@ -342,7 +452,8 @@ static void print_table(const struct measurement *m)
 		table_cell(table, "%s", heading[i]);
 	print_row(table, 0, m->idle);
 	for (size_t r = 0; r < m->n_rows; r++)
-		print_row(table, m->options->connections.value[r], m->row[r]);
+		if (!m->skipped[r][0])
+			print_row(table, m->options->connections.value[r], m->row[r]);
 	table_print(table, stdout);
 	table_free(table);
 }
@@ -352,15 +463,23 @@ static int print_human(const struct measurement *m)
 	const struct options *options = m->options;
 	const struct stats *last = &m->row[m->n_rows - 1][PART_TOTAL];
 
-	printf("Revoking every connection. Shape %s, vCPUs %u, --stop %s, runs of each row %u%s.\n"
+	printf("Revoking every connection. Shape %s%s%s, vCPUs %u, --stop %s, runs of each row %u%s.\n"
 	       "Microseconds; medians unless the heading says otherwise. The paper's machine had 200 "
 	       "MHz.\n\n",
-	       shape_name(options->shape), options->n_vcpus, stop_mode_name(options->stop), options->n_runs,
-	       m->realtime ? "" : ", without SCHED_FIFO");
+	       shape_name(options->shape), options->is_planted ? ", slots " : "",
+	       options->is_planted ? layout_name(options->layout) : "", options->n_vcpus,
+	       stop_mode_name(options->stop), options->n_runs, m->realtime ? "" : ", without SCHED_FIFO");
 	print_table(m);
 	putchar('\n');
+	for (size_t r = 0; r < m->n_rows; r++)
+		if (m->skipped[r][0])
+			printf("%u connections were left out: %s\n", options->connections.value[r],
+			       m->skipped[r]);
 	if (m->has_fit)
-		printf("fit    %.1f us + %.2f us x n (R2 %.3f)\n", m->fit.base, m->fit.slope, m->fit.r2);
+		printf("fit    %.1f us + %.2f us x n (R2 %.3f); patch alone %.1f us + %.2f us x n (R2 "
+		       "%.3f)\n",
+		       m->fit.base, m->fit.slope, m->fit.r2, m->patch_fit.base, m->patch_fit.slope,
+		       m->patch_fit.r2);
 	printf("paper  %.0f us + %.2f us x n (R2 %.3f)\n", m->paper_fit.base, m->paper_fit.slope,
 	       m->paper_fit.r2);
 	printf("floor  %.1f us: stop and resume, nothing between; the last row takes %.2f times that\n",

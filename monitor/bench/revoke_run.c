@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "monitor/bench/dead_end.h"
 #include "monitor/bench/scene.h"
 #include "monitor/channel.h"
 #include "monitor/loop.h"
@@ -54,33 +55,6 @@ static bool all_told(struct scene *scene, void *opaque)
 	return scene_n_lines(scene) >= shape_n_holders(row->shape, row->n);
 }
 
-static bool is_zero(const void *memory, size_t bytes)
-{
-	const uint64_t *words = memory;
-
-	for (size_t i = 0; i < bytes / sizeof(*words); i++)
-		if (__atomic_load_n(&words[i], __ATOMIC_RELAXED))
-			return false;
-	return true;
-}
-
-/* Why an end of a channel is not as dead as it must be; NULL: it is. */
-static const char *end_fault(const struct channel *channel, enum channel_side side)
-{
-	const struct endpoint *end = &channel->end[side];
-	struct machine *machine = end->domain->guest->machine;
-	uint64_t word = __atomic_load_n(&machine_record(machine, end->slot)->word, __ATOMIC_ACQUIRE);
-
-	if (channel->flow[side].state != FLOW_CUT)
-		return "the flow from it is not cut";
-	if ((word & (RECORD_OUT | RECORD_IN | RECORD_OUT_CUT | RECORD_IN_CUT)) !=
-	    (RECORD_OUT_CUT | RECORD_IN_CUT))
-		return "its record does not say that both flows were cut";
-	if (!is_zero(window_inbox(machine, end->slot), 2 * ABI_PAGE_BYTES))
-		return "it still sees its peer's memory";
-	return NULL;
-}
-
 static int check_links(struct revoke_row *row, char why[static WHY_BYTES])
 {
 	struct registry *registry = registry_lock(scene_stage(row->scene)->monitor);
@@ -89,7 +63,7 @@ static int check_links(struct revoke_row *row, char why[static WHY_BYTES])
 
 	for (struct channel *channel = registry->first; channel && !fault; channel = channel->next)
 		for (unsigned side = 0; side < N_SIDES && !fault; side++) {
-			fault = end_fault(channel, (enum channel_side)side);
+			fault = dead_end_fault(channel, (enum channel_side)side);
 			if (fault)
 				snprintf(why, WHY_BYTES, "channel %llu at %s: %s",
 				         (unsigned long long)channel->number, channel->end[side].domain->name,
@@ -198,7 +172,8 @@ static int restore(struct revoke_row *row, uint32_t run, char why[static WHY_BYT
 	if (error == 0)
 		error = push(row, row->allow, 0, NULL, run, why);
 	scene_wake_all(row->scene);
-	/* Before another row has its turn: a connect that nobody decides meanwhile would end with its deadline. */
+	/* Before another row has its turn: a connect that nobody decides meanwhile would end with its
+	 * deadline. */
 	return error < 0 ? error : scene_until(row->scene, all_called, row, "every call blocks again", why);
 }
 
@@ -215,19 +190,54 @@ static int run_once(struct revoke_row *row, uint32_t run, char why[static WHY_BY
 	return error < 0 ? error : restore(row, run, why);
 }
 
+/* The same with channels that the monitor put there. */
+static int run_planted(struct revoke_row *row, uint32_t run, char why[static WHY_BYTES])
+{
+	int error = planted_fill(&row->planted, why);
+
+	if (error == 0)
+		error = measure_floor(row, run, why);
+	if (error == 0)
+		error = push(row, row->planted.deny, 2ull * row->n, &row->cut, run, why);
+	if (error == 0)
+		error = planted_check(&row->planted, why);
+	if (error == 0)
+		error = push(row, row->planted.deny, 0, &row->idle, run, why);
+	if (error == 0)
+		error = planted_empty(&row->planted, why);
+	return error < 0 ? error : push(row, row->planted.allow, 0, NULL, run, why);
+}
+
 int revoke_run(struct revoke_row *row, uint32_t run, char why[static WHY_BYTES])
 {
 	char fault[WHY_BYTES];
-	int error = run_once(row, run, fault);
+	int error = row->is_planted ? run_planted(row, run, fault) : run_once(row, run, fault);
 
 	if (error < 0)
-		snprintf(why, WHY_BYTES, "%s of %u connections, run %u: %.400s", shape_name(row->shape),
-		         row->n, run + 1, fault);
+		snprintf(why, WHY_BYTES, "%s of %u connections, run %u: %.400s",
+		         row->is_planted ? layout_name(row->layout) : shape_name(row->shape), row->n, run + 1,
+		         fault);
+	return error;
+}
+
+static int open_planted(struct revoke_row *row, struct launcher *launcher, char why[static WHY_BYTES])
+{
+	int error;
+
+	row->planted = (struct planted){.n = row->n,
+	                                .n_pairs = 1,
+	                                .layout = row->layout,
+	                                .n_vcpus = row->n_vcpus,
+	                                .program_dir = row->program_dir};
+	error = planted_open(&row->planted, launcher, why);
+	row->scene = row->planted.scene;
 	return error;
 }
 
 int revoke_open(struct revoke_row *row, struct launcher *launcher, char why[static WHY_BYTES])
 {
+	if (row->is_planted)
+		return open_planted(row, launcher, why);
 	char *manifest = shape_manifest(row->shape, row->n, row->most, row->n_vcpus);
 	struct scene_options options = {
 		.launcher = launcher, .manifest = manifest, .program_dir = row->program_dir};
@@ -245,6 +255,10 @@ int revoke_open(struct revoke_row *row, struct launcher *launcher, char why[stat
 
 void revoke_close(struct revoke_row *row)
 {
+	if (row->is_planted) {
+		planted_close(&row->planted);
+		return;
+	}
 	scene_close(row->scene);
 	free(row->allow);
 	free(row->deny);

@@ -5,9 +5,11 @@
 #ifndef PORTCULLIS_MONITOR_BENCH_REVOKE_RUN_H
 #define PORTCULLIS_MONITOR_BENCH_REVOKE_RUN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "monitor/bench/planted.h"
 #include "monitor/bench/shape.h"
 #include "monitor/manifest.h"
 
@@ -30,6 +32,8 @@ struct revoke_samples {
 struct revoke_row {
 	/* What to do. */
 	enum shape shape;
+	bool is_planted; /* then layout counts, not shape; see planted.h */
+	enum planted_layout layout;
 	uint32_t n;    /* connections */
 	uint32_t most; /* of all rows */
 	uint32_t n_vcpus, n_runs;
@@ -44,9 +48,10 @@ struct revoke_row {
 	/* Private: between revoke_open and revoke_close. */
 	struct scene *scene;
 	char *allow, *deny; /* policy text */
+	struct planted planted;
 };
 
-/* Builds the row's guest. -errno and a line; revoke_close also then. */
+/* Builds the row's guest. -errno and a line, -ENOSPC as planted_open; revoke_close also then. */
 int revoke_open(struct revoke_row *row, struct launcher *launcher, char why[static WHY_BYTES]);
 void revoke_close(struct revoke_row *row);
 
