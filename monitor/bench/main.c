@@ -4,11 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "monitor/bench/all.h"
 #include "monitor/bench/avc.h"
 #include "monitor/bench/boot.h"
 #include "monitor/bench/connect.h"
 #include "monitor/bench/ipc.h"
+#include "monitor/bench/push.h"
 #include "monitor/bench/revoke.h"
+#include "monitor/bench/stop.h"
 #include "policy/launcher.h"
 
 static const char help[] =
@@ -20,6 +23,9 @@ static const char help[] =
 	"       portcullis bench avc [options]       what does a decision cost that is cached, or has to be "
 	"made?\n"
 	"       portcullis bench boot [options]      how long does a guest take to start?\n"
+	"       portcullis bench push [options]      what does a change cost before anything is stopped?\n"
+	"       portcullis bench stop [options]      how long does it take to stop and resume vCPUs?\n"
+	"       portcullis bench --all [--json]      all of them\n"
 	"\n"
 	"Each starts guests of its own in this process, measures, and checks that what it measured\n"
 	"happened. Nothing that runs on this host under another monitor is touched, but it takes two cores\n"
@@ -37,11 +43,11 @@ static const struct measurement {
 	const char *name;
 	int (*run)(int argc, char **argv, struct launcher *launcher);
 } measurements[] = {
-	{"revoke", revoke_main}, {"ipc", ipc_main},   {"connect", connect_main},
-	{"avc", avc_main},       {"boot", boot_main},
+	{"revoke", revoke_main}, {"ipc", ipc_main},   {"connect", connect_main}, {"avc", avc_main},
+	{"boot", boot_main},     {"push", push_main}, {"stop", bench_stop_main},
 };
 
-#define NAMES "revoke, ipc, connect, avc and boot"
+#define NAMES "revoke, ipc, connect, avc, boot, push and stop"
 
 static int measure(const struct measurement *measurement, int argc, char **argv)
 {
@@ -67,6 +73,8 @@ int bench_main(int argc, char **argv)
 		fputs(help, stdout);
 		return 0;
 	}
+	if (strcmp(name, "--all") == 0)
+		return all_main(argc - 1, argv + 1);
 	for (size_t i = 0; i < sizeof(measurements) / sizeof(measurements[0]); i++)
 		if (strcmp(name, measurements[i].name) == 0)
 			return measure(&measurements[i], argc - 1, argv + 1);
