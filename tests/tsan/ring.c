@@ -86,6 +86,6 @@ int main(void)
 		return 1;
 	pthread_join(writer, NULL);
 	pthread_join(reader, NULL);
-	printf("PASS ring: %u messages\n", MESSAGES);
+	printf("ring: %u messages, each whole and in order\n1 passed, 0 failed\n", MESSAGES);
 	return 0;
 }
