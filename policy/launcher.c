@@ -133,14 +133,30 @@ static void launch(int control_fd, uint64_t number)
 		close(fds[1]);
 }
 
+/* SIGKILL is how the monitor ends one; any other signal is news, and nobody else hears of it. */
+static void tell_end(int status)
+{
+	char text[WHY_BYTES];
+	int bytes;
+	ssize_t ignored;
+
+	if (!WIFSIGNALED(status) || WTERMSIG(status) == SIGKILL)
+		return;
+	bytes = snprintf(text, sizeof(text), "portcullis: a security server was killed by signal %d (%s)\n",
+	                 WTERMSIG(status), strsignal(WTERMSIG(status)));
+	ignored = write(STDERR_FILENO, text, (size_t)bytes);
+	(void)ignored;
+}
+
 static void reap(int signal_fd)
 {
 	struct signalfd_siginfo info;
+	int status;
 
 	while (read(signal_fd, &info, sizeof(info)) > 0)
 		;
-	while (waitpid(-1, NULL, WNOHANG) > 0)
-		;
+	while (waitpid(-1, &status, WNOHANG) > 0)
+		tell_end(status);
 }
 
 static int open_child_signals(void)
