@@ -12,6 +12,8 @@ struct entry {
 	bool answered;
 };
 
+#define N_REMEMBERED 2048u /* a power of two */
+
 struct decisions {
 	struct entry *entries;
 	size_t n_entries, room;
@@ -19,6 +21,8 @@ struct decisions {
 	size_t n_index;  /* a power of two, at least twice n_entries */
 
 	struct members *members;
+
+	struct remembered *remembered; /* N_REMEMBERED of them, by hash; NULL: none yet */
 
 	/* Of the batch that is under way. */
 	unsigned n_parts; /* without an answer: the decisions, the members */
@@ -48,8 +52,35 @@ void decisions_destroy(struct decisions *decisions)
 		return;
 	free(decisions->entries);
 	free(decisions->index);
+	free(decisions->remembered);
 	members_destroy(decisions->members);
 	free(decisions);
+}
+
+static void forget(struct decisions *decisions)
+{
+	free(decisions->remembered);
+	decisions->remembered = NULL;
+}
+
+struct remembered *decisions_remember(struct decisions *decisions, const struct subjects *s,
+                                      const void *service, bool enforcing)
+{
+	uint64_t mix = ((uint64_t)s->client * 0x9e3779b1u) ^ ((uint64_t)s->server * 0x85ebca77u) ^
+	               ((uint64_t)s->service * 0xc2b2ae3du) ^ ((uint64_t)s->relay * 0x27d4eb2fu);
+	struct remembered *at;
+
+	if (!decisions->remembered)
+		decisions->remembered = calloc(N_REMEMBERED, sizeof(*decisions->remembered));
+	if (!decisions->remembered)
+		return NULL;
+	at = &decisions->remembered[(mix ^ mix >> 15) & (N_REMEMBERED - 1)];
+	if (at->valid && at->subjects.client == s->client && at->subjects.server == s->server &&
+	    at->subjects.service == s->service && at->subjects.relay == s->relay && at->service == service &&
+	    at->enforcing == enforcing)
+		return at;
+	*at = (struct remembered){.subjects = *s, .service = service, .enforcing = enforcing};
+	return at;
 }
 
 static bool same(struct avc_key a, struct avc_key b)
@@ -97,6 +128,7 @@ int decisions_add(struct decisions *decisions, struct avc_key key)
 	at = place(decisions, key);
 	if (*at)
 		return 0;
+	forget(decisions);
 	decisions->entries[decisions->n_entries] = (struct entry){.key = key};
 	*at = (uint32_t)++decisions->n_entries;
 	return 0;
@@ -111,12 +143,17 @@ int decisions_add_channel(struct decisions *decisions, const struct subjects *su
 		if (decisions_add(decisions,
 		                  (struct avc_key){needs[i].source, needs[i].target, CLASS_CHANNEL}) < 0)
 			return -ENOMEM;
-	return members_add(decisions->members, subjects->client, subjects->service);
+	return decisions_add_member(decisions, subjects->client, subjects->service);
 }
 
 int decisions_add_member(struct decisions *decisions, policy_sid client, policy_sid service)
 {
-	return members_add(decisions->members, client, service);
+	size_t n = members_count(decisions->members);
+	int error = members_add(decisions->members, client, service);
+
+	if (members_count(decisions->members) != n)
+		forget(decisions);
+	return error;
 }
 
 size_t decisions_count(const struct decisions *decisions)
@@ -133,6 +170,7 @@ size_t decisions_unanswered(const struct decisions *decisions)
 /* The batch is over when both its parts have answered; a bad status of either is its status. */
 static void part_answered(struct decisions *decisions, int status)
 {
+	forget(decisions);
 	if (status < 0 && decisions->status == 0)
 		decisions->status = status;
 	if (--decisions->n_parts == 0)
@@ -249,6 +287,7 @@ const struct member *decisions_member(const struct decisions *decisions, policy_
 
 void decisions_mask(struct decisions *decisions, const struct overlay *overlay, const struct sid_table *sids)
 {
+	forget(decisions);
 	for (size_t i = 0; i < decisions->n_entries && overlay->n_rules; i++) {
 		struct avc_key key = decisions->entries[i].key;
 

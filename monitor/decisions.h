@@ -59,6 +59,20 @@ void decisions_mask(struct decisions *decisions, const struct overlay *overlay, 
 const struct member *decisions_member(const struct decisions *decisions, policy_sid client,
                                       policy_sid service);
 
+/* What answers say of equal subjects is the same for thousands of channels: it is judged once. */
+struct remembered {
+	struct subjects subjects;
+	const void *service;
+	bool enforcing;
+	bool valid; /* false: whoever asked fills in the rest, and sets it */
+	bool is_instance;
+	struct verdict verdict;
+};
+
+/* The place for these subjects; forgotten when a question is added or answered. NULL: no memory. */
+struct remembered *decisions_remember(struct decisions *decisions, const struct subjects *subjects,
+                                      const void *service, bool enforcing);
+
 /* Inserts every answer into the AVC; those of an old number are refused there. */
 void decisions_cache(const struct decisions *decisions, struct avc *avc, struct members *members);
 

@@ -86,21 +86,40 @@ static bool is_instance(const struct channel *channel, policy_sid server, const 
 	return instance_matches(posture->sids, channel->service, server, member);
 }
 
+/* What the answers say, whatever the channel's state is. False: one is not there. */
+static bool ask_answers(struct decisions *decisions, const struct channel *channel,
+                        struct remembered *remembered)
+{
+	const struct subjects *subjects = &remembered->subjects;
+	const struct member *member = decisions_member(decisions, subjects->client, subjects->service);
+
+	if (!member ||
+	    !needs_judge(subjects, remembered->enforcing, decisions_find, decisions, &remembered->verdict))
+		return false;
+	remembered->is_instance = is_instance(channel, subjects->server, member);
+	remembered->valid = true;
+	return true;
+}
+
 bool proposal_judge(const struct proposal *proposal, struct decisions *decisions, struct channel *channel,
                     struct judgement *judgement)
 {
 	struct subjects subjects = proposal_subjects(proposal, channel);
 	const struct verdict *verdict = &judgement->verdict;
-	const struct member *member = decisions_member(decisions, subjects.client, subjects.service);
+	struct remembered alone = {.subjects = subjects, .enforcing = proposal->enforcing};
+	struct remembered *answer =
+		decisions_remember(decisions, &subjects, channel->service, proposal->enforcing);
 
-	*judgement = (struct judgement){0};
-	if (!member ||
-	    !needs_judge(&subjects, proposal->enforcing, decisions_find, decisions, &judgement->verdict))
+	if (!answer)
+		answer = &alone;
+	if (!answer->valid && !ask_answers(decisions, channel, answer))
 		return false;
+	judgement->verdict = answer->verdict;
 	for (unsigned flow = 0; flow < N_SIDES; flow++) {
 		const struct flow *now = &channel->flow[flow];
 
-		if (proposal->enforcing && !is_instance(channel, subjects.server, member))
+		judgement->cause[flow] = CAUSE_DECISION;
+		if (proposal->enforcing && !answer->is_instance)
 			lose(judgement, flow, CAUSE_MEMBER);
 		lose_flow(proposal, channel, judgement, flow);
 		channel->will_live[flow] =

@@ -176,8 +176,10 @@ static _Noreturn void touch(void)
 	for (;;) {
 		uint64_t seen = events_seen(), shown = 0;
 
-		for (uint64_t slot = first; slot < end; slot++)
+		for (uint64_t slot = first; slot < end; slot++) {
+			*word_at(VA_OUTBOX, slot, SLOT_HEADER_OFFSET) = 0; /* as any message would: in use */
 			*word_at(VA_OUTBOX, slot, SLOT_BULK_OFFSET) = slot + 1;
+		}
 		for (uint64_t slot = first; slot < end; slot++)
 			shown += (*word_at(VA_INBOX, slot, SLOT_BULK_OFFSET) |
 			          *word_at(VA_INBOX, slot, SLOT_HEADER_OFFSET)) != 0;
