@@ -307,11 +307,13 @@ static void release_slot(struct channel *channel, enum channel_side side)
 	domain_give_slot(end->domain, end->slot);
 }
 
-/* What the end sent in order and the peer has not taken stays readable until the peer closes. Until then the
- * end's slot is not free again, which would tell an end that may hear nothing when that is. */
-static bool leaves_unread(const struct channel *channel, enum channel_side side, enum end_fate fate)
+/*
+ * What the end sent and the peer has not taken stays readable until the peer closes, also when the domain
+ * died. What a lost guest had sent goes with it.
+ */
+static bool leaves_unread(const struct channel *channel, enum channel_side side)
 {
-	if (fate != END_CLOSED || channel->flow[side].state != FLOW_OPEN ||
+	if (channel->end[side].domain->guest->lost || channel->flow[side].state != FLOW_OPEN ||
 	    channel->end[OTHER(side)].fate != END_HELD || !channel_hears(channel, side))
 		return false;
 	return !channel->flow[side].flowctl || channel_has_unread(channel, side);
@@ -335,7 +337,7 @@ void channel_end(struct registry *registry, struct channel *channel, enum channe
                  enum end_fate fate)
 {
 	enum channel_side other = OTHER(side);
-	bool stays = leaves_unread(channel, side, fate);
+	bool stays = leaves_unread(channel, side);
 	bool hears = channel_hears(channel, other);
 
 	CHECK(registry->held && channel->end[side].fate != END_CLOSED && channel->end[side].fate != END_DIED);
