@@ -400,3 +400,21 @@ Test(row, exit_of_a_domain_is_a_close)
 	cr_assert_eq(pair_receive(&world, &one, false, 1), CALL_PEER_CLOSED);
 	world_close(&world);
 }
+
+/* What a domain had sent before it died is still the peer's to read. */
+Test(row, death_leaves_what_was_sent_before)
+{
+	struct world world;
+	struct pair one;
+
+	world_open(&world, NULL);
+	one = pair_open(&world, "one", "two", "svc");
+	cr_assert_eq(pair_send(&world, &one, true, 1, 5), CALL_OK);
+	actor_begin(&world, "one", (struct command){ACTOR_FAULT, {0}, NULL});
+	world_until(&world, has_ended, world_domain(&world, "one"), "one has ended");
+	cr_assert_eq(pair_receive(&world, &one, false, 5), 8);
+	cr_assert_eq(pair_receive(&world, &one, false, 1), CALL_PEER_DIED);
+	cr_assert_eq(actor_do(&world, "two", (struct command){ACTOR_CLOSE, {one.at_server}, NULL}), CALL_OK);
+	cr_assert_eq(world_domain(&world, "one")->n_used + world_domain(&world, "two")->n_used, 0);
+	world_close(&world);
+}
