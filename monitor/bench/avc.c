@@ -12,7 +12,9 @@
 #include "monitor/bench/text_file.h"
 #include "monitor/loop.h"
 #include "policy/avc.h"
+#include "policy/compile.h"
 #include "policy/launcher.h"
+#include "policy/ruleset.h"
 #include "policy/server.h"
 
 #define VERB "avc"
@@ -29,20 +31,34 @@ static const char help[] =
 	"  lookup-miss      to find out that it is not\n"
 	"  insert           to put one there\n"
 	"  decide           to ask the security server, a process of its own, about one\n"
+	"  libsepol         libsepol asked directly, in this process, about one\n"
 	"  decide-of-64     the same in a batch of 64, for each of them\n"
 	"  unix-seqpacket   the baseline: 128 bytes to another thread of the same core and back\n"
 	"\n"
-	"  --runs   1000 if not given; a run of the first three is 1024 decisions, and "
+	"  --runs   1000 if not given; a run of those without a process is 1024 decisions, and "
 	"its value that of one\n";
+
+/* Lookups between two changes of policy, and what they find. */
+static const uint32_t rates[] = {100, 1000, 10000, 100000, 1000000};
+#define N_CHURNS (sizeof(rates) / sizeof(rates[0]))
+#define CHURN_LOOKUPS 2000000u
+
+struct churn {
+	double hit_ratio;
+	double us; /* a lookup, with libsepol asked about what is missed */
+};
 
 struct bench {
 	uint32_t n_runs;
 	double *values; /* n_runs */
 	struct avc *avc;
 	struct server *server;
+	struct ruleset *ruleset; /* the same policy in this process */
+	uint32_t number[N_TYPES];
 	char contexts[N_TYPES][64];
 	const char *context[N_TYPES];
 	struct figures figures;
+	struct churn churn[N_CHURNS];
 };
 
 /* ---- the cache ---- */
@@ -85,6 +101,8 @@ static void measure_cache(struct bench *bench, const char *name, void (*all)(str
 struct answer {
 	int status;
 	bool there;
+	int image_fd; /* of the compiled policy; -1: none */
+	size_t image_bytes;
 	char why[WHY_BYTES];
 };
 
@@ -94,8 +112,10 @@ static void on_loaded(void *opaque, int status, const struct server_policy *poli
 
 	answer->there = true;
 	answer->status = status;
-	if (policy)
-		close(policy->image_fd);
+	if (policy) {
+		answer->image_fd = policy->image_fd;
+		answer->image_bytes = policy->image_bytes;
+	}
 	snprintf(answer->why, sizeof(answer->why), "%s", why ? why : strerror(-status));
 }
 
@@ -127,10 +147,25 @@ static char *policy_text(struct bench *bench)
 	return fclose(to) == 0 ? text : NULL;
 }
 
+/* The image that the server compiled, into libsepol here. */
+static int ruleset_from(struct bench *bench, int fd, size_t bytes)
+{
+	struct complaints complaints = {0};
+	void *image = malloc(bytes ? bytes : 1);
+
+	if (image && pread(fd, image, bytes, 0) == (ssize_t)bytes)
+		bench->ruleset = ruleset_load(image, bytes, NULL, 0, &complaints);
+	free(image);
+	for (uint32_t i = 0; i < N_TYPES && bench->ruleset; i++)
+		bench->number[i] = ruleset_context(bench->ruleset, bench->contexts[i]);
+	return bench->ruleset ? 0 : -EINVAL;
+}
+
 static int server_start(struct bench *bench, struct launcher *launcher, char why[static WHY_BYTES])
 {
 	struct policy_source sources[N_TEXT_SOURCES];
-	struct answer answer = {.status = -ETIMEDOUT, .why = "the security server did not answer"};
+	struct answer answer = {
+		.status = -ETIMEDOUT, .image_fd = -1, .why = "the security server did not answer"};
 	char *text = policy_text(bench);
 	int socket_fd, pidfd;
 	int error = text ? text_sources_open(text, sources) : -ENOMEM;
@@ -151,7 +186,67 @@ static int server_start(struct bench *bench, struct launcher *launcher, char why
 		snprintf(why, WHY_BYTES, "%s", answer.why);
 	}
 	text_sources_close(sources);
+	if (error == 0 && bench->server)
+		error = ruleset_from(bench, answer.image_fd, answer.image_bytes);
+	if (answer.image_fd >= 0)
+		close(answer.image_fd);
 	return error == 0 && !bench->server ? -ENOMEM : error;
+}
+
+static void libsepol_all(struct bench *bench, policy_sid first)
+{
+	(void)first;
+	for (uint32_t i = 0; i < N_PAIRS; i++)
+		ruleset_decide(bench->ruleset, bench->number[i / N_TYPES], bench->number[i % N_TYPES],
+		               CLASS_CHANNEL);
+}
+
+/* Pairs by chance, all equally often: a policy's worst case, since nothing is used more than the rest. */
+static struct churn churn_once(struct bench *bench, uint32_t lookups_per_change)
+{
+	uint64_t begun = loop_now(), random = 88172645463325252ull, n_hits = 0;
+
+	for (uint32_t i = 0; i < CHURN_LOOKUPS; i++) {
+		struct decision decision;
+		uint32_t pair;
+
+		random ^= random << 13;
+		random ^= random >> 7;
+		random ^= random << 17;
+		pair = (uint32_t)(random % N_PAIRS);
+		if (i % lookups_per_change == 0)
+			avc_raise(bench->avc, avc_policy_number(bench->avc) + 1);
+		if (avc_lookup(bench->avc, key_of(pair, 1), &decision)) {
+			n_hits++;
+			continue;
+		}
+		decision.allowed = ruleset_decide(bench->ruleset, bench->number[pair / N_TYPES],
+		                                  bench->number[pair % N_TYPES], CLASS_CHANNEL)
+		                           .allowed;
+		decision.policy_number = avc_policy_number(bench->avc);
+		avc_insert(bench->avc, key_of(pair, 1), &decision);
+	}
+	return (struct churn){(double)n_hits / CHURN_LOOKUPS,
+	                      (double)(loop_now() - begun) / 1000.0 / CHURN_LOOKUPS};
+}
+
+static json_t *churn_json(const struct bench *bench)
+{
+	json_t *rows = json_array();
+
+	for (size_t i = 0; i < N_CHURNS; i++)
+		json_array_append_new(rows, json_pack("{s:i s:f s:f}", "lookups_per_change", (int)rates[i],
+		                                      "hit_ratio", bench->churn[i].hit_ratio, "median",
+		                                      bench->churn[i].us));
+	return json_pack("{s:o}", "churn", rows);
+}
+
+static void print_churn(const struct bench *bench)
+{
+	puts("\nHit ratio against the rate of policy changes; 1024 pairs, each as often as any other.\n");
+	for (size_t i = 0; i < N_CHURNS; i++)
+		printf("%8u lookups a change: %.4f hits, %.3f us a lookup with libsepol asked on a miss\n",
+		       rates[i], bench->churn[i].hit_ratio, bench->churn[i].us);
 }
 
 static int decide(struct bench *bench, size_t n, uint32_t run)
@@ -214,8 +309,12 @@ static int measure(struct bench *bench, struct launcher *launcher, char why[stat
 	measure_cache(bench, "lookup-miss", lookup_all, 1 + N_TYPES);
 	measure_cache(bench, "insert", insert_all, 1);
 	error = server_start(bench, launcher, why);
-	if (error == 0)
+	if (error == 0) {
+		measure_cache(bench, "libsepol", libsepol_all, 1);
+		for (size_t i = 0; i < N_CHURNS; i++)
+			bench->churn[i] = churn_once(bench, rates[i]);
 		error = measure_decide(bench, "decide", 1, why);
+	}
 	if (error == 0)
 		error = measure_decide(bench, "decide-of-64", 64, why);
 	return error < 0 ? error : measure_baseline(bench, why);
@@ -235,9 +334,13 @@ int avc_main(int argc, char **argv, struct launcher *launcher)
 		fprintf(stderr, "portcullis bench avc: %s\n", why);
 		status = 1;
 	} else {
-		status = figures_print(&bench.figures, VERB, "Decisions: cached, and made.", options.json);
+		status = figures_print_with(&bench.figures, VERB, "Decisions: cached, and made.",
+		                            options.json, options.json ? churn_json(&bench) : NULL);
+		if (!options.json)
+			print_churn(&bench);
 	}
 	server_close(bench.server);
+	ruleset_destroy(bench.ruleset);
 	avc_destroy(bench.avc);
 	free(bench.values);
 	return status;

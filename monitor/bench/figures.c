@@ -53,7 +53,7 @@ void figures_add(struct figures *figures, const char *name, double *values, size
 	figures->stats[figures->n++] = stats_of(values, n);
 }
 
-static int print_json(const struct figures *figures, const char *verb)
+static int print_json(const struct figures *figures, const char *verb, json_t *members)
 {
 	json_t *rows = json_array();
 	json_t *json;
@@ -69,6 +69,8 @@ static int print_json(const struct figures *figures, const char *verb)
 		fprintf(stderr, "portcullis bench %s: out of memory\n", verb);
 		return 1;
 	}
+	json_object_update(json, members);
+	json_decref(members);
 	json_dumpf(json, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
 	putchar('\n');
 	json_decref(json);
@@ -77,10 +79,17 @@ static int print_json(const struct figures *figures, const char *verb)
 
 int figures_print(const struct figures *figures, const char *verb, const char *title, bool json)
 {
+	return figures_print_with(figures, verb, title, json, NULL);
+}
+
+int figures_print_with(const struct figures *figures, const char *verb, const char *title, bool json,
+                       json_t *members)
+{
 	struct table *table;
 
 	if (json)
-		return print_json(figures, verb);
+		return print_json(figures, verb, members);
+	json_decref(members);
 	table = table_create(4);
 	table_cell(table, "microseconds");
 	table_cell(table, "median");

@@ -36,4 +36,9 @@ void figures_add(struct figures *figures, const char *name, double *values, size
 /* {"rows": [{"name", "median", "p99", "max"}]}, or a title and a table. The exit status. */
 int figures_print(const struct figures *figures, const char *verb, const char *title, bool json);
 
+/* The same with further members in the document (taken; NULL: none). What people read of them the caller
+ * prints. */
+int figures_print_with(const struct figures *figures, const char *verb, const char *title, bool json,
+                       json_t *members);
+
 #endif

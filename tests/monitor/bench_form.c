@@ -175,8 +175,8 @@ static void check_figures(struct child *child, const char *const *names)
 
 Test(bench_form, avc)
 {
-	static const char *const names[] = {"lookup-hit",   "lookup-miss",    "insert", "decide",
-	                                    "decide-of-64", "unix-seqpacket", NULL};
+	static const char *const names[] = {"lookup-hit", "lookup-miss",  "insert",         "libsepol",
+	                                    "decide",     "decide-of-64", "unix-seqpacket", NULL};
 	struct child child = RUN("bench", "avc", "--runs", "30", "--json");
 
 	check_figures(&child, names);
