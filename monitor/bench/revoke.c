@@ -2,20 +2,18 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "monitor/bench/options.h"
 #include "monitor/bench/progress.h"
-#include "monitor/bench/revoke_run.h"
+#include "monitor/bench/revoke_internal.h"
 #include "monitor/bench/scene.h"
-#include "monitor/bench/stats.h"
-#include "monitor/bench/table.h"
 
 #define VERB "revoke"
 #define MAX_RUNS 100000u
+#define MANY 1024u /* connections: rows above take few runs */
+#define MANY_RUNS 5u
 
 static const char help[] =
 	"usage: portcullis bench revoke [--shape chain|pairs|fan] [--connections N,...]\n"
@@ -31,7 +29,7 @@ static const char help[] =
 	"  --shape        chain: client -> relay -> ... -> server, N connections (as in the paper);\n"
 	"                 pairs: N clients with a server each; fan: one client, one server, N channels\n"
 	"  --layout       a fan whose channels the monitor puts there itself, since domains would need "
-        "minutes\n"
+	"minutes\n"
 	"                 for thousands of calls; who reads what stands as with calls. Slots: neighbours in\n"
 	"                 one host mapping, a mapping for each, or every second one stays in use\n"
 	"  --connections  1,2,4,8,16 if not given; with --layout 64,256,1024,4096,16384\n"
@@ -44,43 +42,9 @@ static const char help[] =
 	"Row 0 is a change that finds nothing to revoke. The floor is a stop and a resume with nothing\n"
 	"between them, once in every run and at the same place: after the preparation.\n";
 
-/* Spencer et al. 1999: milliseconds on a 200 MHz machine, here in microseconds. */
-static const double paper_n[] = {1, 2, 4, 8, 16};
-static const double paper_total[] = {1550, 1560, 1570, 1600, 1650};
-#define N_PAPER (sizeof(paper_n) / sizeof(paper_n[0]))
-
-static const char *const part_names[N_PARTS] = {"total", "stop", "patch", "resume"};
-
-#define MANY 1024u /* connections: rows above take few runs */
-#define MANY_RUNS 5u
-
-struct options {
-	enum shape shape;
-	bool is_planted;
-	enum planted_layout layout;
-	struct number_list connections;
-	uint32_t most;
-	enum stop_mode stop;
-	uint32_t n_runs, n_vcpus;
-	const char *program_dir;
-	bool json, help;
-};
-
-/* All that was measured. Samples of row r, run i stand at r * n_runs + i. */
-struct measurement {
-	const struct options *options;
-	size_t n_rows;
-	struct stats row[MAX_LIST][N_PARTS];
-	struct stats idle[N_PARTS], floor;
-	bool has_fit, realtime;
-	struct stats_fit fit, patch_fit, paper_fit;
-	char skipped[MAX_LIST][WHY_BYTES]; /* why a row could not be measured; empty: it was */
-	double *samples;                   /* of everything */
-};
-
 /* ---- options ---- */
 
-static bool set_shape(struct options *options, const char *text)
+static bool set_shape(struct revoke_options *options, const char *text)
 {
 	int shape = shape_find(text);
 
@@ -91,7 +55,7 @@ static bool set_shape(struct options *options, const char *text)
 	return shape >= 0;
 }
 
-static bool set_layout(struct options *options, const char *text)
+static bool set_layout(struct revoke_options *options, const char *text)
 {
 	int layout = layout_find(text);
 
@@ -106,7 +70,7 @@ static bool set_layout(struct options *options, const char *text)
 	return options->is_planted;
 }
 
-static bool set_stop(struct options *options, const char *text)
+static bool set_stop(struct revoke_options *options, const char *text)
 {
 	int mode = stop_mode_find(text);
 
@@ -117,7 +81,7 @@ static bool set_stop(struct options *options, const char *text)
 	return mode >= 0;
 }
 
-static bool set_option(struct options *options, int option, const char **connections)
+static bool set_option(struct revoke_options *options, int option, const char **connections)
 {
 	switch (option) {
 	case 's':
@@ -146,7 +110,7 @@ static bool set_option(struct options *options, int option, const char **connect
 }
 
 /* The status to end with; -1: go on. */
-static int parse(int argc, char **argv, struct options *options)
+static int parse(int argc, char **argv, struct revoke_options *options)
 {
 	static const struct option known[] = {
 		{"shape", required_argument, NULL, 's'},
@@ -163,7 +127,7 @@ static int parse(int argc, char **argv, struct options *options)
 	const char *connections = NULL;
 	int option;
 
-	*options = (struct options){.n_runs = STATS_P99_RUNS, .n_vcpus = 2};
+	*options = (struct revoke_options){.n_runs = STATS_P99_RUNS, .n_vcpus = 2};
 	optind = 0;
 	while ((option = getopt_long(argc, argv, ":h", known, NULL)) != -1) {
 		if (option == '?' || option == ':') {
@@ -200,7 +164,7 @@ static int parse(int argc, char **argv, struct options *options)
 /* ---- measuring ---- */
 
 /* Where the samples of a kind and row stand: cut's parts, then idle's, then the floor. */
-static double *samples_of(struct measurement *m, unsigned kind, size_t row)
+static double *samples_of(struct revoke_measurement *m, unsigned kind, size_t row)
 {
 	return m->samples + (kind * m->n_rows + row) * m->options->n_runs;
 }
@@ -210,7 +174,7 @@ static double *samples_of(struct measurement *m, unsigned kind, size_t row)
 #define KIND_FLOOR (2u * N_PARTS)
 #define N_KINDS (2u * N_PARTS + 1)
 
-static uint32_t runs_of(const struct measurement *m, size_t row)
+static uint32_t runs_of(const struct revoke_measurement *m, size_t row)
 {
 	bool many = m->options->connections.value[row] > MANY && m->options->n_runs > MANY_RUNS;
 
@@ -219,9 +183,9 @@ static uint32_t runs_of(const struct measurement *m, size_t row)
 	return many ? MANY_RUNS : m->options->n_runs;
 }
 
-static struct revoke_row row_of(struct measurement *m, size_t r)
+static struct revoke_row row_of(struct revoke_measurement *m, size_t r)
 {
-	const struct options *options = m->options;
+	const struct revoke_options *options = m->options;
 	struct revoke_row row = {
 		.shape = options->shape,
 		.is_planted = options->is_planted,
@@ -243,7 +207,7 @@ static struct revoke_row row_of(struct measurement *m, size_t r)
 }
 
 /* What all rows have of a kind, side by side at the begin of its samples. */
-static size_t gather(struct measurement *m, unsigned kind)
+static size_t gather(struct revoke_measurement *m, unsigned kind)
 {
 	double *to = samples_of(m, kind, 0);
 	size_t n = 0;
@@ -254,7 +218,7 @@ static size_t gather(struct measurement *m, unsigned kind)
 	return n;
 }
 
-static bool fit_of(const struct measurement *m, enum revoke_part part, struct stats_fit *fit)
+static bool fit_of(const struct revoke_measurement *m, enum revoke_part part, struct stats_fit *fit)
 {
 	double x[MAX_LIST], y[MAX_LIST];
 	size_t n = 0;
@@ -268,7 +232,7 @@ static bool fit_of(const struct measurement *m, enum revoke_part part, struct st
 	return stats_line(x, y, n, fit);
 }
 
-static void evaluate(struct measurement *m)
+static void evaluate(struct revoke_measurement *m)
 {
 	for (unsigned part = 0; part < N_PARTS; part++) {
 		for (size_t r = 0; r < m->n_rows; r++)
@@ -277,11 +241,11 @@ static void evaluate(struct measurement *m)
 	}
 	m->floor = stats_of(samples_of(m, KIND_FLOOR, 0), gather(m, KIND_FLOOR));
 	m->has_fit = fit_of(m, PART_TOTAL, &m->fit) && fit_of(m, PART_PATCH, &m->patch_fit);
-	stats_line(paper_n, paper_total, N_PAPER, &m->paper_fit);
+	revoke_fit_paper(&m->paper_fit);
 }
 
 /* All rows take turns in every run, so that a host that drifts drifts under all of them. */
-static int run_rows(struct measurement *m, struct revoke_row *rows, struct progress *progress,
+static int run_rows(struct revoke_measurement *m, struct revoke_row *rows, struct progress *progress,
                     char why[static WHY_BYTES])
 {
 	int error = 0;
@@ -297,8 +261,8 @@ static int run_rows(struct measurement *m, struct revoke_row *rows, struct progr
 	return error;
 }
 
-static int measure_together(struct measurement *m, struct launcher *launcher, struct progress *progress,
-                            char why[static WHY_BYTES])
+static int measure_together(struct revoke_measurement *m, struct launcher *launcher,
+                            struct progress *progress, char why[static WHY_BYTES])
 {
 	struct revoke_row rows[MAX_LIST];
 	size_t n_open = 0;
@@ -316,7 +280,7 @@ static int measure_together(struct measurement *m, struct launcher *launcher, st
 }
 
 /* Guests with thousands of slots do not fit beside each other, and one alone may not fit either. */
-static int measure_alone(struct measurement *m, size_t r, struct launcher *launcher,
+static int measure_alone(struct revoke_measurement *m, size_t r, struct launcher *launcher,
                          struct progress *progress, char why[static WHY_BYTES])
 {
 	struct revoke_row row = row_of(m, r);
@@ -333,7 +297,7 @@ static int measure_alone(struct measurement *m, size_t r, struct launcher *launc
 	return error == -ENOSPC ? 0 : error;
 }
 
-static int measure(struct measurement *m, struct launcher *launcher, char why[static WHY_BYTES])
+static int measure(struct revoke_measurement *m, struct launcher *launcher, char why[static WHY_BYTES])
 {
 	struct progress progress;
 	uint64_t n_steps = 0;
@@ -359,138 +323,10 @@ static int measure(struct measurement *m, struct launcher *launcher, char why[st
 	return error;
 }
 
-/* ---- what is printed ---- */
-
-static json_t *row_json(uint32_t n, const struct stats part[N_PARTS])
-{
-	json_t *json = json_pack("{s:i s:i}", "connections", (int)n, "runs", (int)part[PART_TOTAL].n);
-
-	for (int i = 0; i < N_PARTS; i++)
-		json_object_set_new(json, part_names[i], stats_json(&part[i]));
-	return json;
-}
-
-static json_t *fit_json(const struct measurement *m)
-{
-	if (!m->has_fit)
-		return json_null();
-	return json_pack("{s:f s:f s:f s:{s:f s:f s:f}}", "base", m->fit.base, "per_connection", m->fit.slope,
-	                 "r2", m->fit.r2, "patch", "base", m->patch_fit.base, "per_connection",
-	                 m->patch_fit.slope, "r2", m->patch_fit.r2);
-}
-
-static json_t *paper_json(void)
-{
-	json_t *n = json_array(), *total = json_array();
-
-	for (size_t i = 0; i < N_PAPER; i++) {
-		json_array_append_new(n, json_integer((json_int_t)paper_n[i]));
-		json_array_append_new(total, json_integer((json_int_t)paper_total[i]));
-	}
-	return json_pack("{s:o s:o}", "connections", n, "total", total);
-}
-
-static int print_json(const struct measurement *m)
-{
-	const struct options *options = m->options;
-	json_t *rows = json_array(), *skipped = json_array();
-	json_t *json;
-
-	for (size_t r = 0; r < m->n_rows; r++)
-		if (m->skipped[r][0])
-			json_array_append_new(skipped, json_pack("{s:i s:s}", "connections",
-			                                         (int)options->connections.value[r], "why",
-			                                         m->skipped[r]));
-		else
-			json_array_append_new(rows, row_json(options->connections.value[r], m->row[r]));
-	json = json_pack("{s:s s:s s:i s:b s:o s:o s:o s:{s:o} s:o}", "shape", shape_name(options->shape),
-	                 "stop", stop_mode_name(options->stop), "vcpus", (int)options->n_vcpus,
-	                 "realtime_loop", m->realtime, "rows", rows, "idle", row_json(0, m->idle), "fit",
-	                 fit_json(m), "floor", "stop_resume", stats_json(&m->floor), "paper", paper_json());
-	if (!json) {
-		fputs("portcullis bench revoke: out of memory\n", stderr);
-		return 1;
-	}
-	json_object_set_new(json, "skipped", skipped);
-	if (options->is_planted)
-		json_object_set_new(json, "layout", json_string(layout_name(options->layout)));
-	json_dumpf(json, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-	putchar('\n');
-	json_decref(json);
-	return 0;
-}
-
-static void print_row(struct table *table, uint32_t n, const struct stats part[N_PARTS])
-{
-	const char *paper = "-";
-	char number[16];
-
-	for (size_t i = 0; i < N_PAPER; i++)
-		if ((uint32_t)paper_n[i] == n) {
-			snprintf(number, sizeof(number), "%.0f", paper_total[i]);
-			paper = number;
-		}
-	table_cell(table, "%u", n);
-	table_cell(table, "%.1f", part[PART_TOTAL].median);
-	if (part[PART_TOTAL].n >= STATS_P99_RUNS)
-		table_cell(table, "%.1f", part[PART_TOTAL].p99);
-	else
-		table_cell(table, "-");
-	table_cell(table, "%.1f", part[PART_TOTAL].max);
-	for (int i = PART_STOP; i < N_PARTS; i++)
-		table_cell(table, "%.1f", part[i].median);
-	table_cell(table, "%s", paper);
-}
-
-static void print_table(const struct measurement *m)
-{
-	static const char *const heading[] = {"connections", "total", "p99",    "max",
-	                                      "stop",        "patch", "resume", "paper"};
-	struct table *table = table_create(8);
-
-	for (size_t i = 0; i < 8; i++)
-		table_cell(table, "%s", heading[i]);
-	print_row(table, 0, m->idle);
-	for (size_t r = 0; r < m->n_rows; r++)
-		if (!m->skipped[r][0])
-			print_row(table, m->options->connections.value[r], m->row[r]);
-	table_print(table, stdout);
-	table_free(table);
-}
-
-static int print_human(const struct measurement *m)
-{
-	const struct options *options = m->options;
-	const struct stats *last = &m->row[m->n_rows - 1][PART_TOTAL];
-
-	printf("Revoking every connection. Shape %s%s%s, vCPUs %u, --stop %s, runs of each row %u%s.\n"
-	       "Microseconds; medians unless the heading says otherwise. The paper's machine had 200 "
-	       "MHz.\n\n",
-	       shape_name(options->shape), options->is_planted ? ", slots " : "",
-	       options->is_planted ? layout_name(options->layout) : "", options->n_vcpus,
-	       stop_mode_name(options->stop), options->n_runs, m->realtime ? "" : ", without SCHED_FIFO");
-	print_table(m);
-	putchar('\n');
-	for (size_t r = 0; r < m->n_rows; r++)
-		if (m->skipped[r][0])
-			printf("%u connections were left out: %s\n", options->connections.value[r],
-			       m->skipped[r]);
-	if (m->has_fit)
-		printf("fit    %.1f us + %.2f us x n (R2 %.3f); patch alone %.1f us + %.2f us x n (R2 "
-		       "%.3f)\n",
-		       m->fit.base, m->fit.slope, m->fit.r2, m->patch_fit.base, m->patch_fit.slope,
-		       m->patch_fit.r2);
-	printf("paper  %.0f us + %.2f us x n (R2 %.3f)\n", m->paper_fit.base, m->paper_fit.slope,
-	       m->paper_fit.r2);
-	printf("floor  %.1f us: stop and resume, nothing between; the last row takes %.2f times that\n",
-	       m->floor.median, m->floor.median > 0 ? last->median / m->floor.median : 0.0);
-	return 0;
-}
-
 int revoke_main(int argc, char **argv, struct launcher *launcher)
 {
-	struct options options;
-	struct measurement m = {.options = &options};
+	struct revoke_options options;
+	struct revoke_measurement m = {.options = &options};
 	char why[WHY_BYTES];
 	int status = parse(argc, argv, &options);
 
@@ -500,7 +336,7 @@ int revoke_main(int argc, char **argv, struct launcher *launcher)
 		fprintf(stderr, "portcullis bench revoke: %s\n", why);
 		status = 1;
 	} else {
-		status = options.json ? print_json(&m) : print_human(&m);
+		status = revoke_print(&m);
 	}
 	free(m.samples);
 	return status;
