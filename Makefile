@@ -190,13 +190,22 @@ test: all test-programs
 	$(Q)$(MAKE) --no-print-directory BUILD=build/tsan SANITIZE=thread tsan-programs
 	$(Q)tests/run.sh $(SUITE_PROGRAMS) $(patsubst %,build/tsan/tests/tsan-%,$(TSAN))
 
+# ---- measuring -----------------------------------------------------------------
+
+# Ten minutes of two cores that nobody else uses: build/bench/{bench.json,bench.md,*.svg}.
+bench: all build/.bench-deps
+	@mkdir -p build/bench
+	$(Q)$(BUILD)/portcullis bench --all --json --programs build/domains >build/bench/bench.json
+	$(Q)python3 monitor/bench/report.py build/bench/bench.json
+	@echo "  BENCH   build/bench/bench.md"
+
 # ---- checks ------------------------------------------------------------------
 
 C_FILES := $(shell git ls-files --cached --others --exclude-standard '*.c' '*.h' 2>/dev/null)
 HEADERS := $(filter %.h,$(C_FILES))
 HOST_FILES := $(filter policy/%.c vmm/%.c monitor/%.c,$(C_FILES))
 
-check: check-format check-headers check-size check-tidy check-cppcheck check-sanitize
+check: check-format check-headers check-size check-tidy check-cppcheck check-model check-sanitize
 
 check-format: build/.check-deps
 	$(call say,FORMAT,$(words $(C_FILES)) files)
@@ -218,6 +227,11 @@ check-cppcheck: build/.check-deps
 	$(Q)cppcheck --quiet --std=c11 -D_GNU_SOURCE -I. -j $$(nproc) --inline-suppr --enable=warning,performance,portability \
 	  --suppress=missingIncludeSystem --error-exitcode=1 $(HOST_FILES)
 
+# The protocols of stop, cut, connect and wait, in every interleaving.
+check-model: build/.check-deps
+	$(call say,MODEL,tests/model)
+	$(Q)BUILD=build tests/model/run.sh
+
 check-sanitize: all test-programs
 	$(Q)$(MAKE) --no-print-directory BUILD=build/asan SANITIZE=address,undefined test-programs
 	$(Q)tests/run.sh -o build/asan/logs $(patsubst %,build/asan/tests/%,$(SUITES))
@@ -227,11 +241,14 @@ check-sanitize: all test-programs
 DEPS := gcc make pkg-config libsepol-dev libxxhash-dev libconfig-dev libjansson-dev libseccomp-dev libcap-ng-dev \
         libcriterion-dev xxhash python3 policycoreutils-python-utils
 
-CHECK_DEPS := clang-format clang-tidy cppcheck
+CHECK_DEPS := clang-format clang-tidy cppcheck spin
+
+BENCH_DEPS := gnuplot-nox python3
 
 build/.deps: PACKAGES = $(DEPS)
+build/.bench-deps: PACKAGES = $(BENCH_DEPS)
 build/.check-deps: PACKAGES = $(CHECK_DEPS)
-build/.deps build/.check-deps: Makefile
+build/.deps build/.check-deps build/.bench-deps: Makefile
 	@mkdir -p build
 	@missing=; for p in $(PACKAGES); do \
 	  dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q '^install ok installed' || missing="$$missing $$p"; done; \
@@ -249,6 +266,6 @@ clean:
 	$(Q)rm -rf build
 
 -include $(shell find build -name '*.d' 2>/dev/null)
-.PHONY: all clean demo test check test-programs tsan-programs check-format check-headers check-size check-tidy \
-        check-cppcheck check-sanitize
+.PHONY: all bench clean demo test check test-programs tsan-programs check-format check-headers check-size check-tidy \
+        check-cppcheck check-model check-sanitize
 .SECONDARY:
