@@ -17,22 +17,23 @@
 
 #define MAX_WORDS 14u
 
-#define LARGE "64,256,1024,4096,8192,15000,16384"
+#define FEW "--connections", "1,4,16"
+#define LARGE "--connections", "64,256,1024,4096,15000,16384", "--runs", "10"
 
 /* What is run, under the name that its document gets. */
 static const struct measurement {
 	const char *name;
 	const char *words[MAX_WORDS - 4]; /* after "bench"; NULL ends them */
 } measurements[] = {
-	{"revoke_chain", {"revoke", "--shape", "chain", "--runs", "60"}},
-	{"revoke_chain_affected", {"revoke", "--shape", "chain", "--stop", "affected"}},
-	{"revoke_chain_none", {"revoke", "--shape", "chain", "--stop", "none"}},
-	{"revoke_pairs", {"revoke", "--shape", "pairs"}},
-	{"revoke_fan", {"revoke", "--shape", "fan", "--connections", "1,4,16,64,256", "--runs", "10"}},
-	{"revoke_adjacent", {"revoke", "--layout", "adjacent", "--connections", LARGE}},
-	{"revoke_mapping_per_slot", {"revoke", "--layout", "mapping-per-slot", "--connections", LARGE}},
+	{"revoke_chain", {"revoke", "--shape", "chain", "--runs", "50"}},
+	{"revoke_chain_affected", {"revoke", "--shape", "chain", "--stop", "affected", FEW}},
+	{"revoke_chain_none", {"revoke", "--shape", "chain", "--stop", "none", FEW}},
+	{"revoke_pairs", {"revoke", "--shape", "pairs", FEW}},
+	{"revoke_fan", {"revoke", "--shape", "fan", "--connections", "1,16,256", "--runs", "10"}},
+	{"revoke_adjacent", {"revoke", "--layout", "adjacent", LARGE}},
+	{"revoke_mapping_per_slot", {"revoke", "--layout", "mapping-per-slot", LARGE}},
 	{"revoke_scattered",
-         {"revoke", "--layout", "scattered", "--connections", "64,256,1024,4096,7000", "--runs", "5"}},
+         {"revoke", "--layout", "scattered", "--connections", "64,256,1024,4096,7500", "--runs", "5"}},
 	{"stop", {"stop"}},
 	{"ipc", {"ipc"}},
 	{"connect", {"connect"}},

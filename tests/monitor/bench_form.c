@@ -114,6 +114,76 @@ Test(bench_form, revoke_for_people)
 	child_free(&child);
 }
 
+/* Channels that the monitor planted: what was kept is kept, and no domain sees what was cut. */
+static void check_layout(const char *layout)
+{
+	struct child child;
+	json_t *json;
+
+	need_kvm();
+	child = RUN("bench", "revoke", "--layout", layout, "--connections", "2,100", "--runs", "2", "--json",
+	            PROGRAMS);
+	json = document(&child);
+	check_text(json, "layout", layout);
+	cr_assert_eq(json_array_size(json_object_get(json, "rows")), 2);
+	check_revoke_row(json_array_get(json_object_get(json, "rows"), 1), 100, 2);
+	number(json_object_get(json_object_get(json, "fit"), "patch"), "per_connection");
+	cr_assert_eq(json_array_size(json_object_get(json, "skipped")), 0);
+	json_decref(json);
+}
+
+Test(bench_form, layout_adjacent)
+{
+	check_layout("adjacent");
+}
+
+Test(bench_form, layout_mapping_per_slot)
+{
+	check_layout("mapping-per-slot");
+}
+
+Test(bench_form, layout_scattered)
+{
+	check_layout("scattered");
+}
+
+Test(bench_form, push)
+{
+	static const char *const parts[] = {"compile", "load",    "questions", "decide",
+	                                    "plan",    "prepare", "stopped"};
+	struct child child;
+	const json_t *row;
+	json_t *json;
+
+	need_kvm();
+	child = RUN("bench", "push", "--channels", "100", "--pairs", "10,1000", "--runs", "1", "--json",
+	            PROGRAMS);
+	json = document(&child);
+	cr_assert_eq(json_array_size(json_object_get(json, "rows")), 1, "a channel has one pair of labels");
+	row = json_array_get(json_object_get(json, "rows"), 0);
+	cr_assert_eq(number(row, "channels"), 100);
+	cr_assert_eq(number(row, "pairs"), 10);
+	for (int i = 0; i < 7; i++)
+		check_stats(row, parts[i], false);
+	json_decref(json);
+}
+
+Test(bench_form, stop)
+{
+	struct child child;
+	const json_t *rows;
+	json_t *json;
+
+	need_kvm();
+	child = RUN("bench", "stop", "--runs", "2", "--json", PROGRAMS);
+	json = document(&child);
+	rows = json_object_get(json, "rows");
+	cr_assert_eq(json_array_size(rows), 12);
+	check_stats(json_array_get(rows, 11), "stop_resume", false);
+	cr_assert_eq(number(json_array_get(rows, 11), "vcpus"), 8);
+	json_decref(json);
+}
+
 static void check_ipc_rows(const json_t *rows)
 {
 	static const char *const transports[] = {"raw-shared-memory", "channel", "channel-unmediated",
@@ -238,6 +308,12 @@ Test(bench_form, wrong_usage)
 		{"bench", "revoke", "--runs", "-1"},
 		{"bench", "revoke", "--slow"},
 		{"bench", "revoke", "chain"},
+		{"bench", "revoke", "--layout", "heap"},
+		{"bench", "revoke", "--layout", "adjacent", "--connections", "16385"},
+		{"bench", "push", "--pairs", "1025"},
+		{"bench", "push", "--channels", "0"},
+		{"bench", "stop", "now"},
+		{"bench", "--all", "fast"},
 		{"bench", "ipc", "--rounds", "0"},
 		{"bench", "ipc", "--cores", "one"},
 		{"bench", "ipc", "8"},
