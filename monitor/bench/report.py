@@ -10,7 +10,8 @@ import sys
 
 MANY = ("revoke_adjacent", "revoke_mapping_per_slot", "revoke_scattered")
 FEW = ("revoke_chain", "revoke_chain_affected", "revoke_chain_none", "revoke_pairs", "revoke_fan")
-STYLE = """set terminal svg size 900,560 font 'sans,15' background '#ffffff'
+STYLE = """set encoding utf8
+set terminal svg size 900,560 font 'sans,15' background '#ffffff'
 set border 3 lw 1.2 lc '#444444'
 set tics nomirror out
 set grid lc '#dddddd' lw 1
@@ -133,11 +134,11 @@ def revoke_plot(data):
                          "stop to resumed, microseconds")
     text += "set yrange [0:*]\nset xrange [0:17]\nset key center right\n"
     text += f'f(x) = {fit["base"]} + {fit["per_connection"]} * x\ng(x) = 1545.2 + 6.61 * x\n'
-    label = f'{fit["base"]:.0f} + {fit["per_connection"]:.1f} n  (R^2 {fit["r2"]:.3f})'
+    label = f'{fit["base"]:.0f} + {fit["per_connection"]:.1f} n  (R² {fit["r2"]:.3f})'
     text += ("plot $paper w p pt 7 ps 1.1 lc '#b5651d' t 'the paper, 200 MHz (1999)', "
-             "g(x) w l lw 2 dt 2 lc '#b5651d' t '1545 + 6.6 n', "
+             "g(x) w l lw 2 lc '#dcb28a' t '1545 + 6.6 n  (R² 0.998)', "
              "$ours w p pt 7 ps 1.1 lc '#1f5fa8' t 'Portcullis, medians', "
-             f"f(x) w l lw 2 lc '#1f5fa8' t '{label}'\n")
+             f"f(x) w l lw 2 lc '#7fb0e0' t '{label}'\n")
     return text
 
 
@@ -154,7 +155,8 @@ def many_plot(all_of):
         plots.append(f"${key} w lp pt 7 ps 0.9 lw 2 lc '{colour}' "
                      f"t '{key.replace('_', ' ')}: {slope:.1f} us each'")
     text += STYLE.format("revoke-many.svg", "Patching alone, by layout of the slots", "connections", "milliseconds")
-    return text + "set logscale xy\nset key top left\nset xrange [50:20000]\nplot " + ", ".join(plots) + "\n"
+    return (text + "set logscale xy\nset key top left\nset xrange [50:20000]\n"
+            "set xtics ('64' 64, '256' 256, '1,024' 1024, '4,096' 4096, '16,384' 16384)\nplot " + ", ".join(plots) + "\n")
 
 
 def stop_plot(data):
@@ -168,7 +170,7 @@ def stop_plot(data):
         plots.append(f"${key} w steps lw 2 lc '{next(colours)}' t '{key}'")
         if "qemu_quantiles" in row:
             text += block("qemu", [(v, i) for i, v in enumerate(row["qemu_quantiles"])])
-            plots.append("$qemu w steps lw 2 dt 2 lc '#777777' t 'QEMU, stop + cont'")
+            plots.append("$qemu w steps lw 2 lc '#777777' t 'QEMU, stop + cont'")
     text += STYLE.format("stop.svg", "Stop and resume of two vCPUs, nothing between",
                          "microseconds, at most", "% of runs")
     return text + "set logscale x\nset yrange [0:101]\nset key bottom right\nplot " + ", ".join(plots) + "\n"
