@@ -15,6 +15,7 @@
 #include "monitor/bench/figures.h"
 #include "monitor/bench/memory.h"
 #include "monitor/bench/progress.h"
+#include "monitor/bench/qemu.h"
 #include "monitor/bench/scene.h"
 #include "monitor/bench/shape.h"
 #include "monitor/loop.h"
@@ -32,9 +33,12 @@ static const char help[] =
 	"  end       to take it down again\n"
 	"  kvm-vm    a baseline: an empty virtual machine with two vCPUs, made and closed\n"
 	"  process   a baseline: this program as a process that prints its version and ends\n"
+	"  qemu      a baseline, if it is installed: qemu-system-x86_64 -M microvm with two vCPUs, from the "
+        "start\n"
+	"            of its process until it says over QMP that it is there; no kernel is booted\n"
 	"\n"
 	"And what stays in memory with an idle guest: monitor, launcher and security server; one channel "
-        "more.\n"
+	"more.\n"
 	"\n"
 	"  --runs      30 if not given\n"
 	"  --programs  the folder of the domain programs, if it is not beside this program\n";
@@ -46,10 +50,11 @@ enum {
 	END,
 	KVM_VM,
 	PROCESS,
+	QEMU,
 	N_NAMES
 };
 
-static const char *const names[N_NAMES] = {"boot", "build", "run", "end", "kvm-vm", "process"};
+static const char *const names[N_NAMES] = {"boot", "build", "run", "end", "kvm-vm", "process", "qemu"};
 
 static double us_since(uint64_t begun)
 {
@@ -123,6 +128,18 @@ static int process_once(void)
 	return error;
 }
 
+/* -errno and a line; 0 and nothing measured without QEMU. */
+static int qemu_once(double *us, char why[static WHY_BYTES])
+{
+	uint64_t begun = loop_now();
+	struct qemu *qemu = NULL;
+	int error = qemu_open(2, &qemu, why);
+
+	*us = error == 0 ? us_since(begun) : 0;
+	qemu_close(qemu);
+	return error == -ENOENT ? 0 : error;
+}
+
 static int baselines_once(double values[N_NAMES], char why[static WHY_BYTES])
 {
 	uint64_t begun = loop_now();
@@ -133,8 +150,9 @@ static int baselines_once(double values[N_NAMES], char why[static WHY_BYTES])
 	if (error == 0)
 		error = process_once();
 	values[PROCESS] = us_since(begun);
-	if (error < 0)
-		snprintf(why, WHY_BYTES, "baselines: %s", strerror(-error));
+	if (error == 0)
+		return qemu_once(&values[QEMU], why);
+	snprintf(why, WHY_BYTES, "baselines: %s", strerror(-error));
 	return error;
 }
 
@@ -202,7 +220,9 @@ int boot_main(int argc, char **argv, struct launcher *launcher)
 		status = 1;
 	} else {
 		for (unsigned i = 0; i < N_NAMES; i++)
-			figures_add(&figures, names[i], values + (size_t)i * options.n_runs, options.n_runs);
+			if (i != QEMU || values[(size_t)i * options.n_runs] > 0)
+				figures_add(&figures, names[i], values + (size_t)i * options.n_runs,
+				            options.n_runs);
 		status = figures_print_with(&figures, VERB, "Starting a guest.", options.json,
 		                            options.json ? memory_json(&memory) : NULL);
 		if (!options.json)
