@@ -45,9 +45,16 @@ static void mark(struct registry *registry, struct plan *plan)
 
 static void patch(struct registry *registry, struct plan *plan)
 {
-	for (size_t i = 0; i < plan->n_cuts; i++)
-		if (plan->cuts[i].done)
-			channel_publish_cut(registry, plan->cuts[i].channel);
+	const struct channel *last = NULL;
+
+	/* The flows of a channel stand beside each other, and all states are set: once says all. */
+	for (size_t i = 0; i < plan->n_cuts; i++) {
+		struct channel *channel = plan->cuts[i].channel;
+
+		if (plan->cuts[i].done && channel != last)
+			channel_publish_cut(registry, channel);
+		last = plan->cuts[i].done ? channel : last;
+	}
 }
 
 #define MAX_GAP_SLOTS 64u
