@@ -12,7 +12,8 @@ struct entry {
 	bool answered;
 };
 
-#define N_REMEMBERED 2048u /* a power of two */
+#define N_REMEMBERED 2048u
+#define N_TRIES 8u /* places of one; then the last is taken from who has it */
 
 struct decisions {
 	struct entry *entries;
@@ -66,19 +67,24 @@ static void forget(struct decisions *decisions)
 struct remembered *decisions_remember(struct decisions *decisions, const struct subjects *s,
                                       const void *service, bool enforcing)
 {
-	uint64_t mix = ((uint64_t)s->client * 0x9e3779b1u) ^ ((uint64_t)s->server * 0x85ebca77u) ^
-	               ((uint64_t)s->service * 0xc2b2ae3du) ^ ((uint64_t)s->relay * 0x27d4eb2fu);
-	struct remembered *at;
+	uint32_t mix =
+		s->client * 0x9e3779b1u + s->server * 0x85ebca77u + s->service * 0xc2b2ae3du + s->relay;
+	uint32_t first = mix * 0x27d4eb2fu >> 16;
+	struct remembered *at = NULL;
 
 	if (!decisions->remembered)
 		decisions->remembered = calloc(N_REMEMBERED, sizeof(*decisions->remembered));
 	if (!decisions->remembered)
 		return NULL;
-	at = &decisions->remembered[(mix ^ mix >> 15) & (N_REMEMBERED - 1)];
-	if (at->valid && at->subjects.client == s->client && at->subjects.server == s->server &&
-	    at->subjects.service == s->service && at->subjects.relay == s->relay && at->service == service &&
-	    at->enforcing == enforcing)
-		return at;
+	for (uint32_t i = 0; i < N_TRIES; i++) {
+		at = &decisions->remembered[(first + i) % N_REMEMBERED];
+		if (!at->valid)
+			break;
+		if (at->subjects.client == s->client && at->subjects.server == s->server &&
+		    at->subjects.service == s->service && at->subjects.relay == s->relay &&
+		    at->service == service && at->enforcing == enforcing)
+			return at;
+	}
 	*at = (struct remembered){.subjects = *s, .service = service, .enforcing = enforcing};
 	return at;
 }

@@ -6,7 +6,7 @@
 
 #include "vmm/check.h"
 
-#define N_SEEN 256u /* a power of two */
+#define N_SEEN 1024u
 
 static bool is_same(const struct subjects *a, const struct subjects *b)
 {
@@ -18,8 +18,9 @@ static bool is_same(const struct subjects *a, const struct subjects *b)
 static int add_questions(struct decisions *decisions, const struct subjects *subjects,
                          struct subjects seen[static N_SEEN])
 {
-	uint32_t mix = subjects->client * 0x9e3779b1u ^ subjects->server * 0x85ebca77u ^ subjects->service;
-	struct subjects *at = &seen[(mix ^ mix >> 15) & (N_SEEN - 1)];
+	uint32_t mix = subjects->client * 0x9e3779b1u + subjects->server * 0x85ebca77u +
+	               subjects->service * 0xc2b2ae3du;
+	struct subjects *at = &seen[(mix * 0x27d4eb2fu >> 16) % N_SEEN];
 
 	if (is_same(at, subjects))
 		return 0;
