@@ -34,7 +34,7 @@ static const char help[] =
 	"  kvm-vm    a baseline: an empty virtual machine with two vCPUs, made and closed\n"
 	"  process   a baseline: this program as a process that prints its version and ends\n"
 	"  qemu      a baseline, if it is installed: qemu-system-x86_64 -M microvm with two vCPUs, from the "
-        "start\n"
+	"start\n"
 	"            of its process until it says over QMP that it is there; no kernel is booted\n"
 	"\n"
 	"And what stays in memory with an idle guest: monitor, launcher and security server; one channel "
