@@ -168,11 +168,11 @@ static bool find_keyword(const struct complaints *complaints, const char *keywor
 static void quote_line(struct complaints *complaints, const struct place *place)
 {
 	const char *p = complaints->sources[place->source].text;
-	const char *end = p + complaints->sources[place->source].bytes;
-	const char *stop;
+	const char *end, *stop;
 
-	if (!p || p == end)
+	if (!p)
 		return;
+	end = p + complaints->sources[place->source].bytes;
 	for (unsigned long line = 1; line < place->line && p < end; line++) {
 		const char *newline = memchr(p, '\n', (size_t)(end - p));
 
