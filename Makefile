@@ -196,7 +196,7 @@ test: all test-programs
 bench: all build/.bench-deps
 	@mkdir -p build/bench
 	$(Q)$(BUILD)/portcullis bench --all --json --programs build/domains >build/bench/bench.json
-	$(Q)python3 monitor/bench/report.py build/bench/bench.json
+	$(Q)python3 tests/bench/report.py build/bench/bench.json
 	@echo "  BENCH   build/bench/bench.md"
 
 # ---- checks ------------------------------------------------------------------
