@@ -133,6 +133,7 @@ HOST_LIBS := $(BUILD)/libmonitor.a $(BUILD)/libvmm.a $(BUILD)/libpolicy.a
 
 $(BUILD)/portcullis: $(call objects,monitor/main.c) $(HOST_LIBS)
 	$(call say,LD,$@)
+	@[ $(BUILD) = build ] || ln -sfn $(CURDIR)/build/domains $(BUILD)/domains # programs are looked for beside it
 	$(Q)$(CC) $(HOST_LD) -o $@ $^ $(LIBS)
 
 # ---- demo ---------------------------------------------------------------------
