@@ -263,10 +263,33 @@ build/.deps build/.check-deps build/.bench-deps: Makefile
 	fi
 	@touch $@
 
+# ---- using it elsewhere ----------------------------------------------------------
+
+PREFIX ?= /usr/local
+
+# The program, its domain programs and base policy, and what a domain of one's own is built with.
+install: all build/libdomain.a
+	$(call say,INSTALL,$(DESTDIR)$(PREFIX))
+	$(Q)install -D -m 755 $(BUILD)/portcullis $(DESTDIR)$(PREFIX)/bin/portcullis
+	$(Q)install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/portcullis/domains $(PROGRAMS)
+	$(Q)install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/portcullis build/libdomain.a guest/lib/domain.ld
+	$(Q)install -D -m 644 -t $(DESTDIR)$(PREFIX)/include guest/lib/include/portcullis.h
+	$(Q)install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/portcullis policy/base.cil
+
+help:
+	@echo "make            build build/portcullis and the domain programs (installs missing packages)"
+	@echo "make demo       show the product in under a minute; INPUT=FILE streams that file"
+	@echo "make test       build and run all tests"
+	@echo "make check      formatting, headers, clang-tidy, cppcheck, models, and the tests under sanitizers"
+	@echo "make bench      measure everything, with tables and plots in build/bench"
+	@echo "make install    to PREFIX (/usr/local), below DESTDIR"
+	@echo "make clean      remove build/"
+	@echo "V=1 shows commands."
+
 clean:
 	$(Q)rm -rf build
 
 -include $(shell find build -name '*.d' 2>/dev/null)
-.PHONY: all bench clean demo test check test-programs tsan-programs check-format check-headers check-size check-tidy \
+.PHONY: all bench clean demo help install test check test-programs tsan-programs check-format check-headers check-size check-tidy \
         check-cppcheck check-model check-sanitize
 .SECONDARY:
