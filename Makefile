@@ -142,7 +142,7 @@ $(BUILD)/portcullis: $(call objects,monitor/main.c) $(HOST_LIBS)
 INPUT ?= README.md
 
 demo: all
-	$(Q)PORTCULLIS=$(BUILD)/portcullis examples/demo/demo.sh $(INPUT)
+	$(Q)PORTCULLIS=$(BUILD)/portcullis examples/demo/demo.sh '$(INPUT)'
 
 # ---- tests -------------------------------------------------------------------
 

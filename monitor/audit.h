@@ -70,7 +70,7 @@ void audit_denied(struct audit *audit, const struct audit_refusal *refusal);
 
 /*
  * A notice: type=TYPE msg=audit(...): TEXT. Types: PORTCULLIS_START, _STOP,
- * _POLICY (a change came into force), _POLICY_REFUSED, _CUT (one flow),
+ * _POLICY (a change came into force), _REFUSED (a change was not made), _CUT (one flow),
  * _CRASH, _KILL, _CONTROL. text is printf-formatted;
  * control characters are neutralised; must hold no "avc:".
  */

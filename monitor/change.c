@@ -45,10 +45,10 @@ void change_fail(struct change *change, int status, const char *why)
 	void *opaque = change->opaque;
 	char *text = strdup(why);
 
+	/* The first line says it; a policy's further errors are the caller's to read. */
 	if (!change->plan_only)
-		audit_notice(change->monitor->audit, "PORTCULLIS_REFUSED",
-		             "change=%s error=%d: nothing has changed",
-		             change_kind_name(change->proposal.kind), -status);
+		audit_notice(change->monitor->audit, "PORTCULLIS_REFUSED", "change=%s: %.*s",
+		             change_kind_name(change->proposal.kind), (int)strcspn(why, "\n"), why);
 	change_release(change);
 	done(opaque, status, NULL, text ? text : strerror(ENOMEM));
 	free(text);
@@ -79,6 +79,33 @@ static int find_channel(struct registry *registry, uint64_t number, char why[sta
 			return 0;
 	snprintf(why, WHY_BYTES, "there is no channel %llu; see portcullis channel list",
 	         (unsigned long long)number);
+	return -ENOENT;
+}
+
+/* A word that means nobody would be a revoke that takes nothing back, and looks like one that did. */
+static bool means_somebody(const struct sid_table *sids, const char *side)
+{
+	for (policy_sid sid = 1; sid <= sid_count(sids); sid++)
+		if (overlay_side_matches(side, sid_context(sids, sid)))
+			return true;
+	return false;
+}
+
+static int check_sides(const struct sid_table *sids, const struct change_request *request,
+                       char why[static WHY_BYTES])
+{
+	const char *nobody = NULL;
+
+	if (request->force || request->operation != OVERLAY_REVOKE)
+		return 0;
+	if (!means_somebody(sids, request->rule.source))
+		nobody = request->rule.source;
+	else if (!means_somebody(sids, request->rule.target))
+		nobody = request->rule.target;
+	if (!nobody)
+		return 0;
+	snprintf(why, WHY_BYTES,
+	         "nobody here has the type or context \"%s\"; --force revokes it for whoever comes", nobody);
 	return -ENOENT;
 }
 
@@ -120,7 +147,9 @@ static int propose(struct change *change, const struct change_request *request, 
 		proposal->enforcing = request->value;
 		break;
 	case CHANGE_OVERLAY:
-		error = propose_overlay(&proposal->overlay, request, why);
+		error = check_sides(posture->sids, request, why);
+		if (error == 0)
+			error = propose_overlay(&proposal->overlay, request, why);
 		break;
 	case CHANGE_RELABEL:
 	case CHANGE_QUARANTINE:

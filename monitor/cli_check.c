@@ -248,6 +248,14 @@ static void take_policy_warnings(struct check *check)
 	}
 }
 
+/* What cannot even be read: one error. */
+static int print_failure(const struct cli_call *call, const char *why)
+{
+	if (call->json)
+		cli_print_json(json_pack("{s:b s:[s] s:[]}", "ok", 0, "errors", why, "warnings"));
+	return CLI_FAILED;
+}
+
 static int check_all(const struct cli_call *call, const struct manifest *manifest)
 {
 	struct check check = {manifest, {NULL}, json_array(), json_array()};
@@ -260,6 +268,8 @@ static int check_all(const struct cli_call *call, const struct manifest *manifes
 		    (check_contexts(&check) && check_sharing(&check)))
 			status = print_result(call, &check);
 		offline_close(&check.offline);
+	} else {
+		print_failure(call, "the policy is refused: standard error says where");
 	}
 	json_decref(check.errors);
 	json_decref(check.warnings);
@@ -286,7 +296,7 @@ int cli_check(const struct cli_call *call)
 	                         : manifest_without_guest(&options, &manifest, why);
 	if (error < 0) {
 		fprintf(stderr, "%s\n", why);
-		return CLI_FAILED;
+		return print_failure(call, why);
 	}
 	status = check_all(call, manifest);
 	manifest_free(manifest);

@@ -175,14 +175,14 @@ int monitor_create(const struct monitor_options *options, struct monitor **out, 
 		monitor_destroy(monitor);
 		return error;
 	}
-	monitor->started = true;
-	audit_notice(monitor->audit, "PORTCULLIS_START", "policy=1 guests=%u", monitor->registry->n_guests);
 	*out = monitor;
 	return 0;
 }
 
 int monitor_start(struct monitor *monitor, char why[static WHY_BYTES])
 {
+	monitor->started = true;
+	audit_notice(monitor->audit, "PORTCULLIS_START", "policy=1 guests=%u", monitor->registry->n_guests);
 	for (uint32_t g = 0; g < monitor->registry->n_guests; g++) {
 		int error = machine_start(monitor->registry->guests[g]->machine, why);
 
@@ -201,11 +201,39 @@ static void prefer_loop(void)
 	pthread_setschedparam(pthread_self(), SCHED_FIFO | SCHED_RESET_ON_FORK, &param);
 }
 
+/* Whoever sees the exit status wants to know whose it is, also with --quiet. */
+static void tell_failures(struct monitor *monitor)
+{
+	struct registry *registry = registry_lock(monitor);
+
+	for (uint32_t g = 0; g < registry->n_guests; g++) {
+		const struct guest *guest = registry->guests[g];
+
+		if (guest->lost)
+			fprintf(stderr, "portcullis: guest %s is lost: %s\n", guest->name, guest->crash);
+		for (uint32_t d = 0; d < guest->n_domains && !guest->lost; d++) {
+			const struct domain *domain = &guest->domains[d];
+
+			if (domain->life == LIFE_FAILED)
+				fprintf(stderr, "portcullis: %s/%s failed\n", guest->name, domain->name);
+			else if (domain->exit_status)
+				fprintf(stderr, "portcullis: %s/%s ended with status %d\n", guest->name,
+				        domain->name, domain->exit_status);
+		}
+	}
+	registry_unlock(registry);
+}
+
 int monitor_run(struct monitor *monitor)
 {
+	int status;
+
 	prefer_loop();
 	registry_kick(monitor->registry);
-	return loop_run(monitor->loop);
+	status = loop_run(monitor->loop);
+	if (status)
+		tell_failures(monitor);
+	return status;
 }
 
 void monitor_end(struct monitor *monitor, int status)

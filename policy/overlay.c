@@ -69,7 +69,7 @@ static bool type_is(const char *context, const char *type)
 	return start && strncmp(start + 1, type, n) == 0 && (start[1 + n] == ':' || start[1 + n] == '\0');
 }
 
-static bool side_matches(const char *side, const char *context)
+bool overlay_side_matches(const char *side, const char *context)
 {
 	if (strcmp(side, "*") == 0)
 		return true;
@@ -79,8 +79,8 @@ static bool side_matches(const char *side, const char *context)
 static bool matches(const struct overlay_rule *rule, const char *source, const char *target,
                     enum policy_class tclass)
 {
-	return rule->tclass == tclass && side_matches(rule->source, source) &&
-	       side_matches(rule->target, target);
+	return rule->tclass == tclass && overlay_side_matches(rule->source, source) &&
+	       overlay_side_matches(rule->target, target);
 }
 
 uint32_t overlay_mask(const struct overlay *overlay, const char *source, const char *target,

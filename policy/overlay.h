@@ -11,6 +11,7 @@
 #ifndef PORTCULLIS_POLICY_OVERLAY_H
 #define PORTCULLIS_POLICY_OVERLAY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -51,6 +52,9 @@ uint32_t overlay_mask(const struct overlay *overlay, const char *source, const c
 /* The rule that takes this permission back; NULL: none. */
 const struct overlay_rule *overlay_find(const struct overlay *overlay, const char *source, const char *target,
                                         enum policy_class tclass, uint32_t permission);
+
+/* Whether a rule's side means that context. */
+bool overlay_side_matches(const char *side, const char *context);
 
 /* "revoked: client_t server_t:channel { send }"; always terminated. */
 void overlay_format(const struct overlay_rule *rule, char text[static WHY_BYTES]);

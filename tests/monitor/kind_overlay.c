@@ -133,8 +133,10 @@ Test(kind, overlay_wildcards)
 	three = pair_open(&world, "three", "two", "svc");
 	aux = pair_open(&world, "one", "four", "aux");
 
-	change_quietly(&world, to_revoke("one", "two_t", "*"), 0);
-	change_quietly(&world, to_revoke("system_u:system_r:one_t:s1", "two_t", "*"), 0);
+	change_refused(&world, to_revoke("one", "two_t", "*"), -ENOENT, "nobody here");
+	change_refused(&world, to_revoke("one_t", "two", "*"), -ENOENT, "\"two\"");
+	change_quietly(&world, forced(to_revoke("one", "two_t", "*")), 0);
+	change_quietly(&world, forced(to_revoke("system_u:system_r:one_t:s1", "two_t", "*")), 0);
 	change_quietly(&world, to_revoke(SUBJECT("one_t"), SUBJECT("two_t"), "*"), 2);
 	assert_revoked(&world, &one);
 	change_quietly(&world, to_revoke("*", "two_t", "send"), 1);
@@ -150,6 +152,13 @@ Test(kind, overlay_wildcards)
 }
 
 /* Revoked in two steps and granted in one, and more rules than there is room for. */
+/* Revokes that mean nobody here. */
+static struct change_request forced(struct change_request request)
+{
+	request.force = true;
+	return request;
+}
+
 Test(kind, overlay_rules_add_up)
 {
 	struct world world;
@@ -166,7 +175,7 @@ Test(kind, overlay_rules_add_up)
 	cr_assert_eq(world.monitor->posture->overlay.n_rules, 0);
 	for (unsigned i = 0; i < MAX_OVERLAY_RULES; i++) {
 		snprintf(type, sizeof(type), "nobody%u_t", i);
-		json_decref(change_do(&world, to_revoke(type, "two_t", "send")));
+		json_decref(change_do(&world, forced(to_revoke(type, "two_t", "send"))));
 	}
 	change_refused(&world, to_revoke("one_t", "two_t", "send"), -ENOSPC, "revokes are in force already");
 	world_close(&world);
