@@ -6,6 +6,13 @@
 #include "guest/abi/call.h"
 #include "tests/monitor/kind_support.h"
 
+/* Revokes that mean nobody here. */
+static struct change_request forced(struct change_request request)
+{
+	request.force = true;
+	return request;
+}
+
 /* R7: one pair is revoked, and the other's messages go on with the numbers that they had. */
 Test(kind, r7_revoke_takes_one_pair_alone)
 {
@@ -152,13 +159,6 @@ Test(kind, overlay_wildcards)
 }
 
 /* Revoked in two steps and granted in one, and more rules than there is room for. */
-/* Revokes that mean nobody here. */
-static struct change_request forced(struct change_request request)
-{
-	request.force = true;
-	return request;
-}
-
 Test(kind, overlay_rules_add_up)
 {
 	struct world world;
