@@ -278,8 +278,7 @@ Test(boot, a_cut_wakes_blocked_calls_with_revoked)
 	for (uint32_t round = 0; round < 20; round++) {
 		world_wait_log(world, 2, "holding mid");
 		world_wait_link(world, 2 * round + 1);
-		world_cut(world, 2 * round, true, true);
-		world_cut(world, 2 * round + 1, true, true);
+		world_cut(world, 2 * round, 2, true, true);
 		world_wait_log(world, 2, "revoked in the call");
 		world_wait_log(world, 0, "revoked after");
 	}

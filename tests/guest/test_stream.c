@@ -79,7 +79,7 @@ Test(stream, a_cut_ends_both_ends_with_their_counts)
 		return;
 	world = world_start(domains, 2, 2, WORLD_LOSSLESS);
 	world_wait_log(world, 0, "connected");
-	world_cut(world, 0, true, true);
+	world_cut(world, 0, 1, true, true);
 	world_wait_log(world, 0, "revoked after 0 messages");
 	world_wait_log(world, 1, "revoked after");
 	cr_expect_eq(world_wait_exit(world, 0), 1);

@@ -246,22 +246,28 @@ static void domain_ended(struct world *world, uint32_t domain, int status, int v
 	}
 }
 
-void world_cut(struct world *world, uint32_t channel, bool client_to_server, bool server_to_client)
+static void cut_link(struct world *world, struct link *link, bool client_to_server, bool server_to_client)
 {
-	struct link *link = &world->link[channel];
-
-	pthread_mutex_lock(&world->lock);
-	cr_assert_lt(channel, world->n_links);
 	link->cut_client = (client_to_server ? RECORD_OUT_CUT : 0) | (server_to_client ? RECORD_IN_CUT : 0);
 	link->cut_server = (client_to_server ? RECORD_IN_CUT : 0) | (server_to_client ? RECORD_OUT_CUT : 0);
-	record_write(world, link, false, false);
-	record_write(world, link, true, false);
-	if (client_to_server)
+	if (link->client.held)
+		record_write(world, link, false, false);
+	if (link->server.held)
+		record_write(world, link, true, false);
+	if (client_to_server && link->server.held)
 		cr_assert_eq(window_sever(world->machine, link->server.slot, 1), 0);
-	if (server_to_client)
+	if (server_to_client && link->client.held)
 		cr_assert_eq(window_sever(world->machine, link->client.slot, 1), 0);
 	wake(world, link->client.domain);
 	wake(world, link->server.domain);
+}
+
+void world_cut(struct world *world, uint32_t first, uint32_t n, bool client_to_server, bool server_to_client)
+{
+	pthread_mutex_lock(&world->lock);
+	cr_assert_leq(first + n, world->n_links);
+	for (uint32_t i = first; i < first + n; i++)
+		cut_link(world, &world->link[i], client_to_server, server_to_client);
 	pthread_mutex_unlock(&world->lock);
 }
 

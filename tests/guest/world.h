@@ -62,8 +62,11 @@ bool world_has_ended(struct world *world, uint32_t domain);
 /* Vector of the domain's fault, -1: none yet. */
 int world_fault_vector(struct world *world, uint32_t domain);
 
-/* Cuts flows of the n-th channel that was opened (from 0): record, sever, events, wake. */
-void world_cut(struct world *world, uint32_t channel, bool client_to_server, bool server_to_client);
+/*
+ * Cuts flows of n channels, counted from 0 as they were opened: record, sever, events, wake. No
+ * request of a guest comes between two of them; an end that was closed before stays closed.
+ */
+void world_cut(struct world *world, uint32_t first, uint32_t n, bool client_to_server, bool server_to_client);
 
 /* Waits until the n-th channel has been accepted. */
 void world_wait_link(struct world *world, uint32_t channel);
