@@ -152,10 +152,15 @@ static int unknown_option(const struct cli_call *call, const char *name)
 static int read_option(struct cli_call *call, int argc, char **argv, int *i)
 {
 	const char *text = argv[*i];
-	size_t length = strcspn(text, "=");
-	const struct cli_option *option = find_option(call->verb, text, length);
-	const char *value = text[length] ? text + length + 1 : NULL;
+	const struct cli_option *option;
+	const char *value;
+	size_t length;
 
+	if (strcmp(text, "-h") == 0)
+		text = "--help";
+	length = strcspn(text, "=");
+	option = find_option(call->verb, text, length);
+	value = text[length] ? text + length + 1 : NULL;
 	if (!option)
 		return unknown_option(call, text);
 	if (!option->value && value)
@@ -166,6 +171,8 @@ static int read_option(struct cli_call *call, int argc, char **argv, int *i)
 			                 option->value);
 		value = argv[++*i];
 	}
+	if (value && !*value)
+		return cli_usage(call, "%s needs a value: %s %s", option->name, option->name, option->value);
 	if (call->n_given == CLI_MAX_GIVEN)
 		return cli_usage(call, "too many options");
 	call->given[call->n_given++] = (struct cli_given){option->name, value};

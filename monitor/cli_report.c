@@ -12,18 +12,44 @@ static const char *plural(long long n)
 	return n == 1 ? "" : "s";
 }
 
+/* How each kind of change is spoken of: before it is made, and after. */
+static const struct wording {
+	const char *change, *planned, *done;
+} wordings[] = {
+	{"policy", "A push", "The policy is in force"},
+	{"boolean", "Setting the boolean", "The boolean is set"},
+	{"enforcing", "Changing the mode", "The mode is set"},
+	{"overlay", "The overlay", "The overlay is in force"},
+	{"relabel", "The relabel", "The domain is relabelled"},
+	{"quarantine", "The quarantine", "The domain is quarantined"},
+	{"release", "The release", "The domain is released"},
+	{"cut", "The cut", "The channel is cut"},
+};
+
+static const struct wording *wording_of(const json_t *report)
+{
+	static const struct wording any = {"", "The change", "The change is made"};
+	const char *change = cli_text(report, "change");
+
+	for (size_t i = 0; i < sizeof(wordings) / sizeof(wordings[0]); i++)
+		if (strcmp(wordings[i].change, change) == 0)
+			return &wordings[i];
+	return &any;
+}
+
 static void print_headline(const json_t *report, bool planned)
 {
+	const struct wording *wording = wording_of(report);
 	const json_t *flows = json_object_get(report, "flows");
 	long long cut = cli_integer(flows, "cut"), kept = cli_integer(flows, "kept");
 	long long allowed = cli_integer(flows, "allowed");
 	const char *colour = cli_colour(cut ? COLOUR_RED : COLOUR_GREEN);
 
 	if (planned)
-		printf("%sA push would cut %lld flow%s%s and keep %lld", colour, cut, plural(cut),
-		       cli_plain(), kept);
+		printf("%s%s would cut %lld flow%s%s and keep %lld", colour, wording->planned, cut,
+		       plural(cut), cli_plain(), kept);
 	else
-		printf("Policy %lld is in force (before: %lld). %s%lld flow%s cut%s, %lld kept",
+		printf("%s: number %lld (before: %lld). %s%lld flow%s cut%s, %lld kept", wording->done,
 		       cli_integer(report, "policy_number"), cli_integer(report, "previous"), colour, cut,
 		       plural(cut), cli_plain(), kept);
 	if (allowed)

@@ -98,7 +98,7 @@ before=$(messages kept server)
 serial=$("$portcullis" audit --lines 0 --json | sed -n 's/.*"newest": \([0-9]*\).*/\1/p')
 "$portcullis" policy push "$base" "$strict" >"$work/report" || fail "the push failed"
 cat "$work/report"
-grep -q 'Policy 2 is in force' "$work/report" || fail "the policy is not in force"
+grep -q 'The policy is in force: number 2' "$work/report" || fail "the policy is not in force"
 grep -q 'cut *channel .* demo/client --> demo/server' "$work/report" || fail "client was not cut"
 grep -q 'cut *channel .* demo/relay --> demo/server' "$work/report" || fail "relay was not cut"
 grep -q 'Times.*total [0-9]' "$work/report" || fail "the report has no times"

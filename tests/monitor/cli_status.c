@@ -45,6 +45,8 @@ Test(cli, wrong_usage_is_2_and_teaches)
 	EXPECT(child, 2, "did you mean \"--policy\"?");
 	child = RUN("run", "x", "--policy");
 	EXPECT(child, 2, "--policy needs a value: --policy FILE");
+	child = RUN("status", "--socket", "");
+	EXPECT(child, 2, "--socket needs a value: --socket PATH");
 	child = RUN("policy", "push", "--force=yes", "x");
 	EXPECT(child, 2, "--force takes no value");
 	child = RUN("policy", "push", "--stop", "some", BASE);
@@ -66,10 +68,10 @@ Test(cli, wrong_usage_is_2_and_teaches)
 Test(cli, help_is_0_everywhere)
 {
 	static const char *const verbs[][2] = {
-		{"run", "--help"},    {"serve", "--help"},  {"check", "--help"},  {"policy", "--help"},
-		{"doctor", "--help"}, {"status", "--help"}, {"audit", "--help"},  {"--help", NULL},
-		{"help", "run"},      {"help", "policy"},   {"version", NULL},    {"shutdown", "--help"},
-		{"guest", "--help"},  {"domain", "--help"}, {"channel", "--help"}};
+		{"run", "--help"},      {"serve", "--help"},  {"check", "--help"},  {"policy", "--help"},
+		{"doctor", "--help"},   {"status", "--help"}, {"audit", "--help"},  {"--help", NULL},
+		{"status", "-h"},       {"help", "run"},      {"help", "policy"},   {"version", NULL},
+		{"shutdown", "--help"}, {"guest", "--help"},  {"domain", "--help"}, {"channel", "--help"}};
 
 	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
 		struct child child = RUN(verbs[i][0], verbs[i][1]);
