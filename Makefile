@@ -267,7 +267,8 @@ build/.deps build/.check-deps build/.bench-deps: Makefile
 
 PREFIX ?= /usr/local
 
-# The program, its domain programs and base policy, and what a domain of one's own is built with.
+# The program with its manual page and completion, its domain programs and base policy, and what a domain of one's own
+# is built with.
 install: all build/libdomain.a
 	$(call say,INSTALL,$(DESTDIR)$(PREFIX))
 	$(Q)install -D -m 755 $(BUILD)/portcullis $(DESTDIR)$(PREFIX)/bin/portcullis
@@ -275,6 +276,10 @@ install: all build/libdomain.a
 	$(Q)install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/portcullis build/libdomain.a guest/lib/domain.ld
 	$(Q)install -D -m 644 -t $(DESTDIR)$(PREFIX)/include guest/lib/include/portcullis.h
 	$(Q)install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/portcullis policy/base.cil
+	$(Q)$(BUILD)/portcullis help --manual >build/portcullis.1
+	$(Q)install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 build/portcullis.1
+	$(Q)$(BUILD)/portcullis help --completion >build/portcullis.bash
+	$(Q)install -D -m 644 build/portcullis.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/portcullis
 
 help:
 	@echo "make            build build/portcullis and the domain programs (installs missing packages)"

@@ -8,6 +8,7 @@
 
 #include "monitor/bench/bench.h"
 #include "monitor/cli_help.h"
+#include "monitor/cli_manual.h"
 #include "monitor/manifest.h"
 #include "monitor/suggest.h"
 #include "policy/launcher.h"
@@ -295,6 +296,14 @@ static int help(int argc, char **argv)
 
 	if (argc < 3) {
 		cli_print_all(stdout);
+		return CLI_DONE;
+	}
+	if (strcmp(argv[2], "--manual") == 0) {
+		cli_print_manual(stdout);
+		return CLI_DONE;
+	}
+	if (strcmp(argv[2], "--completion") == 0) {
+		cli_print_completion(stdout);
 		return CLI_DONE;
 	}
 	verb = find_verb(argc - 1, argv + 1, &words);

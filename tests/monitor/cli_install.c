@@ -23,3 +23,22 @@ Test(cli, a_domain_is_built_against_what_is_installed)
 {
 	cr_assert_eq(system(SCRIPT), 0);
 }
+
+/* What stands behind each name is the shell's own doing: completion is asked as bash asks it. */
+#define COMPLETE                                                                                             \
+	"set -e; . /dev/stdin; "                                                                             \
+	"try() { want=$1; shift; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _portcullis; "   \
+	"[ \"${COMPREPLY[*]}\" = \"$want\" ] || { echo \"$*: ${COMPREPLY[*]}\"; exit 1; }; }; "              \
+	"try policy portcullis po; try push portcullis policy pu; try --force portcullis policy push --fo; " \
+	"try --policy portcullis run --pol; try Makefile portcullis run Makef; try doctor portcullis doc"
+
+Test(cli, completion_and_manual_know_every_verb)
+{
+	cr_assert_eq(system("build/portcullis help --completion | bash -c '" COMPLETE "'"), 0);
+	cr_assert_eq(
+		system("for verb in $(build/portcullis --help | sed -n 's/^  \\([a-z]*\\) .*/\\1/p' | sort "
+	               "-u); do "
+	               "build/portcullis help --manual | grep -q \"^.SS $verb\" || [ $verb = version ] || "
+	               "{ echo $verb; exit 1; }; done"),
+		0);
+}
