@@ -6,6 +6,7 @@
 #include "guest/abi/call.h"
 #include "guest/abi/record.h"
 #include "monitor/channel_memory.h"
+#include "monitor/guest.h"
 #include "vmm/check.h"
 
 const char *flow_state_name(enum flow_state state)
@@ -211,6 +212,8 @@ int channel_create(struct registry *registry, struct domain *client, struct serv
 		free(channel);
 		return result;
 	}
+	for (unsigned side = 0; side < N_SIDES; side++)
+		channel->end[side].domain->guest->n_refs++;
 	channel->number = ++registry->last_channel;
 	channel->service = service;
 	channel->opened_at_policy = policy_number;
@@ -232,6 +235,13 @@ int channel_create(struct registry *registry, struct domain *client, struct serv
 	publish_backlog(service->domain);
 	domain_wake(registry, service->domain);
 	return CALL_OK;
+}
+
+void channel_free(struct channel *channel)
+{
+	for (unsigned side = 0; side < N_SIDES; side++)
+		guest_release(channel->end[side].domain->guest);
+	free(channel);
 }
 
 static struct channel *oldest_waiting(struct domain *server)
@@ -289,7 +299,7 @@ static void bury(struct registry *registry, struct channel *channel)
 	list_remove(registry, channel);
 	channel->dead = true;
 	if (!registry->pinned) {
-		free(channel);
+		channel_free(channel);
 		return;
 	}
 	channel->next = registry->graveyard;

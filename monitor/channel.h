@@ -106,6 +106,9 @@ struct channel *channel_accept(struct registry *registry, struct domain *server)
 void channel_end(struct registry *registry, struct channel *channel, enum channel_side side,
                  enum end_fate fate);
 
+/* Lets go of both ends' guests. The registry lock; only of a channel that is on no list. */
+void channel_free(struct channel *channel);
+
 /* The channel that the domain holds in that slot, and its side; NULL: none. */
 struct channel *channel_at(struct domain *domain, uint64_t slot, enum channel_side *side);
 

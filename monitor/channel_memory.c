@@ -60,10 +60,23 @@ void channel_publish(const struct channel *channel, enum channel_side side)
 	struct slot_record *record;
 	uint64_t bits = end->fate == END_HELD ? word_bits(channel, side) : RECORD_FREE;
 
-	if (!end->owns_slot)
+	if (!end->owns_slot || end->domain->guest->gone)
 		return;
 	record = machine_record(end->domain->guest->machine, end->slot);
 	__atomic_store_n(&record->word, end->generation << RECORD_GENERATION_SHIFT | bits, __ATOMIC_SEQ_CST);
+}
+
+/*
+ * Guests may have areas of different sizes. The window of an end shows as much of the peer's slot as a slot
+ * of its own holds (window_set), and no message is longer than the smaller area: so no offset that either
+ * side accepts leads out of what it can see, and each side checks against the number that the host gave it.
+ */
+static uint64_t channel_bulk_bytes(const struct channel *channel)
+{
+	uint64_t client = machine_bulk_bytes(channel->end[SIDE_CLIENT].domain->guest->machine);
+	uint64_t server = machine_bulk_bytes(channel->end[SIDE_SERVER].domain->guest->machine);
+
+	return client < server ? client : server;
 }
 
 void channel_describe(const struct channel *channel, enum channel_side side)
@@ -75,6 +88,7 @@ void channel_describe(const struct channel *channel, enum channel_side side)
 	const char *context = sid_context(end->domain->guest->monitor->posture->sids, sid);
 
 	record->channel = channel->number;
+	record->bulk_bytes = (uint32_t)channel_bulk_bytes(channel);
 	record->opened_at_policy = channel->opened_at_policy;
 	record->peer_domain = near ? (uint16_t)peer->domain->index : RECORD_PEER_ELSEWHERE;
 	record->peer_vcpu = (uint16_t)peer->domain->vcpu;

@@ -129,8 +129,11 @@ static void wake(struct plan *plan)
 {
 	for (size_t i = 0; i < plan->n_wakes; i++) {
 		struct domain *domain = plan->wakes[i];
-		struct domain_page *page = machine_domain_page(domain->guest->machine, domain->index);
+		struct domain_page *page;
 
+		if (domain->guest->gone)
+			continue;
+		page = machine_domain_page(domain->guest->machine, domain->index);
 		__atomic_fetch_add(&page->host_events, 1, __ATOMIC_SEQ_CST);
 	}
 	for (size_t i = 0; i < plan->n_wakes; i++) {
@@ -139,7 +142,7 @@ static void wake(struct plan *plan)
 
 		for (size_t j = 0; j < i && !told; j++)
 			told = plan->wakes[j]->guest == domain->guest && plan->wakes[j]->vcpu == domain->vcpu;
-		if (!told)
+		if (!told && !domain->guest->gone)
 			machine_wake(domain->guest->machine, domain->vcpu);
 	}
 }

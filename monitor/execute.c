@@ -24,7 +24,7 @@ static struct stopped choose(struct change *change)
 
 	for (uint32_t g = 0; g < registry->n_guests && change->plan.n_cuts; g++) {
 		struct guest *guest = registry->guests[g];
-		bool affected = change->plan.guests & 1ull << g;
+		bool affected = change->plan.guests & 1ull << guest->index;
 
 		if (guest->lost || change->stop == STOP_NONE || (change->stop == STOP_AFFECTED && !affected))
 			continue;
@@ -53,7 +53,7 @@ static uint64_t reap(struct registry *registry)
 		if (!guest->lost || guest->ended || machine_state(guest->machine) != MACHINE_KILLED)
 			continue;
 		guest_reap(registry, guest);
-		killed |= 1ull << g;
+		killed |= 1ull << guest->index;
 	}
 	return killed;
 }

@@ -227,7 +227,7 @@ static int slots_init(struct guest *guest)
 	return guest->shown ? 0 : -ENOMEM;
 }
 
-static void guest_free(struct guest *guest)
+static void destroy(struct guest *guest)
 {
 	machine_destroy(guest->machine);
 	for (uint32_t d = 0; guest->domains && d < guest->n_domains; d++)
@@ -235,6 +235,12 @@ static void guest_free(struct guest *guest)
 	free(guest->shown);
 	free(guest->domains);
 	free(guest);
+}
+
+void guest_release(struct guest *guest)
+{
+	if (--guest->n_refs == 0)
+		destroy(guest);
 }
 
 int guest_create(struct monitor *monitor, const struct manifest *manifest, struct guest **out,
@@ -271,27 +277,33 @@ int guest_create(struct monitor *monitor, const struct manifest *manifest, struc
 	if (error < 0)
 		goto fail;
 	registry = registry_lock(monitor);
-	guest->index = registry->n_guests;
-	registry->guests[registry->n_guests++] = guest;
+	error = registry_add(registry, guest);
 	registry_unlock(registry);
+	if (error < 0) {
+		snprintf(why, WHY_BYTES, "guest %s: there are %u guests already", guest->name, MAX_GUESTS);
+		goto fail;
+	}
 	*out = guest;
 	return 0;
 fail:
-	guest_free(guest);
+	destroy(guest);
 	return error;
 }
 
 void guest_destroy(struct guest *guest)
 {
-	struct registry *registry = registry_lock(guest->monitor);
+	struct monitor *monitor = guest->monitor;
+	struct registry *registry = registry_lock(monitor);
 
 	for (uint32_t d = 0; d < guest->n_domains; d++)
 		domain_end(registry, &guest->domains[d], false, 0);
-	CHECK(registry->guests[guest->index] == guest);
-	registry->guests[guest->index] = registry->guests[--registry->n_guests];
-	registry->guests[guest->index]->index = guest->index;
+	registry_remove(registry, guest);
 	registry_unlock(registry);
-	guest_free(guest);
+	if (machine_retire(guest->machine) < 0)
+		return; /* a thread is still in there: what it uses stays */
+	registry = registry_lock(monitor);
+	guest_release(guest);
+	registry_unlock(registry);
 }
 
 /* ---- ends ---- */

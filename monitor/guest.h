@@ -19,8 +19,14 @@
 int guest_create(struct monitor *monitor, const struct manifest *manifest, struct guest **guest,
                  char why[static WHY_BYTES]);
 
-/* Takes it out of the registry: shuts the machine down, frees. */
+/*
+ * Takes it out of the registry: its channels end, the machine is shut down, all is freed but what ends that
+ * peers still hold refer to (names, and counters in its outboxes): that goes with the last of them.
+ */
 void guest_destroy(struct guest *guest);
+
+/* Drops a reference; the last one frees. Registry lock, or nobody else knows the guest. */
+void guest_release(struct guest *guest);
 
 /* A domain has ended: its channels end, its connect is forgotten. END_CLOSED for exit, END_DIED for a fault.
  */

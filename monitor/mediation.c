@@ -135,15 +135,18 @@ static bool opens_nothing(const struct verdict *verdict)
 	return !verdict->open[SIDE_CLIENT] && !verdict->open[SIDE_SERVER];
 }
 
-/* The instance, if the cache says which; *decided is false if it does not. */
-static struct service *pending_instance(struct registry *registry, struct domain *client, bool *decided)
+/* The instance, as far as the cache says which. */
+static enum instance_choice pending_instance(struct registry *registry, const struct domain *client,
+                                             struct service **service)
 {
-	struct posture *posture = client->guest->monitor->posture;
-	const struct service *any = client->pending.service;
-	const struct member *member = members_find(posture->members, pending_client(client), any->sid);
+	const struct posture *posture = client->guest->monitor->posture;
+	const struct instance_question question = {.guest = client->guest,
+	                                           .name = &client->pending.name,
+	                                           .client = pending_client(client),
+	                                           .members = posture->members,
+	                                           .sids = posture->sids};
 
-	*decided = member != NULL;
-	return member ? instance_choose(registry, posture->sids, client->guest, any->name, member) : NULL;
+	return instance_choose(registry, &question, service);
 }
 
 /* Concludes the pending connect from what is cached; false if a decision is not there. */
@@ -153,13 +156,13 @@ static bool try_connect(struct registry *registry, struct domain *client)
 	struct service *service;
 	struct subjects subjects;
 	struct verdict verdict;
-	bool decided;
+	enum instance_choice choice;
 
 	if (registry->gate_closed)
 		return false;
 	/* It was not when it asked; a change came between. */
 	if (client->quarantined) {
-		audit_refusal(client, client->pending.service->name, "the domain is quarantined");
+		audit_refusal(client, client->pending.name.service, "the domain is quarantined");
 		deny(registry, client, CALL_QUARANTINED);
 		return true;
 	}
@@ -167,10 +170,10 @@ static bool try_connect(struct registry *registry, struct domain *client)
 		conclude(registry, client, CALL_NOT_OPEN, 0);
 		return true;
 	}
-	service = pending_instance(registry, client, &decided);
-	if (!decided)
+	choice = pending_instance(registry, client, &service);
+	if (choice == INSTANCE_UNDECIDED)
 		return false;
-	if (!service) {
+	if (choice == INSTANCE_NONE) {
 		conclude(registry, client, CALL_NO_SERVICE, 0);
 		return true;
 	}
@@ -213,7 +216,8 @@ static bool find_parent(struct domain *client, uint64_t guest_slot, struct chann
 static int64_t do_connect(struct registry *registry, struct domain *client,
                           const struct guest_request *request)
 {
-	struct service *service = registry_find_service(registry, client->guest, request->text);
+	struct service_name name = service_name_read(request->text);
+	const struct service *service = instance_any(registry, client->guest, &name);
 	struct channel *parent;
 
 	if (client->pending.active)
@@ -230,7 +234,7 @@ static int64_t do_connect(struct registry *registry, struct domain *client,
 	client->pending = (struct pending_connect){
 		.active = true,
 		.ticket = ++client->last_ticket,
-		.service = service,
+		.name = name,
 		.on_behalf = parent != NULL,
 		.parent = parent,
 		.deadline_ns = loop_now() + client->guest->monitor->deadline_ns,
@@ -316,12 +320,14 @@ static void for_each_pending(struct registry *registry, pending_fn *fn, void *op
 /* What has to be asked next: which instance, then what the channel to it needs. */
 static int add_questions(struct registry *registry, struct domain *client, struct decisions *questions)
 {
-	bool decided;
-	struct service *service = pending_instance(registry, client, &decided);
+	struct service *service;
+	enum instance_choice choice = pending_instance(registry, client, &service);
 	struct subjects subjects;
 
-	if (!service)
-		return decisions_add_member(questions, pending_client(client), client->pending.service->sid);
+	if (choice == INSTANCE_NONE) /* try_connect has concluded it */
+		return 0;
+	if (choice == INSTANCE_UNDECIDED)
+		return decisions_add_member(questions, pending_client(client), service->sid);
 	subjects = pending_subjects(client, service);
 	return decisions_add_channel(questions, &subjects);
 }
@@ -335,7 +341,7 @@ static void advance(struct registry *registry, struct domain *client, void *opaq
 		audit_notice(
 			client->guest->monitor->audit, "PORTCULLIS_UNDECIDED",
 			"guest=\"%s\" domain=\"%s\" service=\"%s\": no answer of the security server in time",
-			client->guest->name, client->name, client->pending.service->name);
+			client->guest->name, client->name, client->pending.name.service);
 		deny(registry, client, CALL_DENIED);
 		return;
 	}

@@ -64,6 +64,8 @@ static void note_end(struct plan *plan, struct channel *channel, enum channel_si
 {
 	struct domain *domain = channel->end[side].domain;
 
+	if (domain->guest->gone)
+		return;
 	plan->guests |= 1ull << domain->guest->index;
 	if (!domain->to_wake) {
 		domain->to_wake = true;
@@ -128,7 +130,7 @@ static int by_slot(const void *left, const void *right)
 	const struct endpoint *x = &a->channel->end[a->side], *y = &b->channel->end[b->side];
 
 	if (x->domain->guest != y->domain->guest)
-		return x->domain->guest->index < y->domain->guest->index ? -1 : 1;
+		return x->domain->guest < y->domain->guest ? -1 : 1;
 	return x->slot < y->slot ? -1 : x->slot > y->slot;
 }
 

@@ -29,7 +29,7 @@ struct plan_flow {
 	bool done;             /* of a cut: it was still live at commit */
 };
 
-/* An inbox slot that has to show less, in the order of (guest, slot). */
+/* An inbox slot that has to show less, guest by guest, in the order of slots. */
 struct plan_end {
 	struct channel *channel;
 	enum channel_side side;
@@ -47,7 +47,7 @@ struct plan {
 	size_t n_ends;
 	struct domain **wakes; /* both ends' domains of each cut flow, each once */
 	size_t n_wakes;
-	uint64_t guests;     /* bit i: guest i holds an end of a cut flow */
+	uint64_t guests;     /* bit i: the guest with index i holds an end of a cut flow */
 	uint64_t n_examined; /* live flows */
 	uint64_t n_kept;
 };

@@ -31,7 +31,7 @@ static void free_channels(struct channel *channel)
 	while (channel) {
 		struct channel *next = channel->next;
 
-		free(channel);
+		channel_free(channel);
 		channel = next;
 	}
 }
@@ -73,17 +73,31 @@ void registry_kick(struct registry *registry)
 	CHECK(n == sizeof(one) || errno == EAGAIN);
 }
 
-struct service *registry_find_service(struct registry *registry, const struct guest *guest, const char *name)
+int registry_add(struct registry *registry, struct guest *guest)
 {
 	CHECK(registry->held);
-	for (uint32_t d = 0; d < guest->n_domains; d++) {
-		struct domain *domain = &guest->domains[d];
+	if (registry->n_guests == MAX_GUESTS)
+		return -ENOSPC;
+	guest->index = (uint32_t)__builtin_ctzll(~registry->indices);
+	guest->n_refs = 1;
+	registry->indices |= 1ull << guest->index;
+	registry->guests[registry->n_guests++] = guest;
+	return 0;
+}
 
-		for (uint32_t s = 0; s < domain->n_services; s++)
-			if (strcmp(domain->services[s].name, name) == 0)
-				return &domain->services[s];
-	}
-	return NULL;
+void registry_remove(struct registry *registry, struct guest *guest)
+{
+	uint32_t g = 0;
+
+	CHECK(registry->held);
+	while (g < registry->n_guests && registry->guests[g] != guest)
+		g++;
+	CHECK(g < registry->n_guests);
+	registry->n_guests--;
+	for (; g < registry->n_guests; g++)
+		registry->guests[g] = registry->guests[g + 1];
+	registry->indices &= ~(1ull << guest->index);
+	guest->gone = guest->lost = true;
 }
 
 void registry_close_gate(struct registry *registry)
@@ -143,6 +157,8 @@ void domain_give_slot(struct domain *domain, uint32_t slot)
 	uint32_t i = slot - domain->first_slot;
 
 	CHECK(i < domain->n_slots && domain->slots[i].channel);
+	if (domain->guest->gone) /* and its memory goes with its last channel */
+		return;
 	/* A slot whose old bytes cannot be taken away is never used again (I8). */
 	if (window_outbox_reset(domain->guest->machine, slot) < 0)
 		return;

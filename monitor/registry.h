@@ -30,9 +30,15 @@ struct service {
 	struct domain *domain;
 	policy_sid sid;
 	bool follows_domain;  /* its context is its domain's, also after a relabel */
-	uint32_t n_instances; /* domains of the guest that offer this name */
+	uint32_t n_instances; /* domains of its guest that offer this name */
 	struct channel *backlog_first, *backlog_last;
 	uint32_t n_backlog;
+};
+
+/* What a domain asks for: a service of any guest, or of the one that it names. */
+struct service_name {
+	char guest[MAX_NAME_BYTES]; /* "": any */
+	char service[MAX_NAME_BYTES];
 };
 
 /* One slot of a domain. */
@@ -53,9 +59,9 @@ struct pending_connect {
 	bool active;
 	bool asked; /* the loop has put its questions */
 	uint64_t ticket;
-	struct service *service; /* any instance of the name: all share its context */
-	bool on_behalf;          /* of the client of ... */
-	struct channel *parent;  /* ... this channel; NULL: it has ended meanwhile */
+	struct service_name name;
+	bool on_behalf;         /* of the client of ... */
+	struct channel *parent; /* ... this channel; NULL: it has ended meanwhile */
 	uint64_t deadline_ns;
 };
 
@@ -88,16 +94,18 @@ struct guest {
 	/* Immutable after monitor_create. */
 	struct monitor *monitor;
 	char name[MAX_NAME_BYTES];
-	uint32_t index;
+	uint32_t index; /* below MAX_GUESTS; another guest's once this one has left the registry */
 	uint32_t n_vcpus;
 	struct machine *machine;
 	struct domain *domains;
 	uint32_t n_domains;
 
 	/* Registry lock. */
-	uint8_t *shown; /* of each slot, enum window_part: what its inbox slot shows */
-	bool lost;      /* crashed or killed: no channel is opened any more */
-	bool ended;     /* the loop has seen its end */
+	uint8_t *shown;  /* of each slot, enum window_part: what its inbox slot shows */
+	bool lost;       /* crashed, killed or gone: no channel is opened any more */
+	bool ended;      /* the loop has seen its end */
+	bool gone;       /* out of the registry; only ends of channels that peers still hold refer to it */
+	uint32_t n_refs; /* the registry's, and one for each end of a channel that is not freed */
 	char crash[WHY_BYTES];
 };
 
@@ -113,8 +121,9 @@ struct registry {
 	bool held;
 
 	/* Registry lock. */
-	struct guest *guests[MAX_GUESTS];
+	struct guest *guests[MAX_GUESTS]; /* oldest first */
 	uint32_t n_guests;
+	uint64_t indices;             /* bit i: a guest has index i */
 	struct channel *first, *last; /* all channels, oldest first */
 	uint32_t n_channels;
 	struct channel *graveyard; /* gone while a plan may point at them */
@@ -136,8 +145,11 @@ void registry_unlock(struct registry *registry);
 /* Wakes the loop. Any thread; never blocks. */
 void registry_kick(struct registry *registry);
 
-/* An instance of the service of that name that domains of this guest can reach; NULL: none. */
-struct service *registry_find_service(struct registry *registry, const struct guest *guest, const char *name);
+/* Takes a free index for the guest and lists it, with a reference. -ENOSPC: MAX_GUESTS. */
+int registry_add(struct registry *registry, struct guest *guest);
+
+/* It is listed no more. Its index is free; the reference stays the caller's, to be released. */
+void registry_remove(struct registry *registry, struct guest *guest);
 
 /* The gate (design: 7): while it is closed no connect is decided. */
 void registry_close_gate(struct registry *registry);
@@ -161,7 +173,7 @@ int domain_take_slot(struct domain *domain, struct channel *channel, uint8_t sid
 void domain_give_slot(struct domain *domain, uint32_t slot);
 
 /* "guest/domain"; text has room for both names. */
-#define PATH_NAME_BYTES (2 * MAX_NAME_BYTES)
+#define PATH_NAME_BYTES MAX_PATH_BYTES
 const char *domain_path(const struct domain *domain, char text[static PATH_NAME_BYTES]);
 
 #endif

@@ -69,7 +69,7 @@ static json_t *killed_json(struct monitor *monitor, uint64_t killed)
 	json_t *names = json_array();
 
 	for (uint32_t g = 0; g < monitor->registry->n_guests; g++)
-		if (killed & 1ull << g)
+		if (killed & 1ull << monitor->registry->guests[g]->index)
 			json_array_append_new(names, json_string(monitor->registry->guests[g]->name));
 	return names;
 }

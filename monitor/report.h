@@ -28,7 +28,7 @@ struct change_outcome {
 	const struct reasons *reasons;
 	struct change_times times;
 	struct stop_report stopped;
-	uint64_t killed; /* bit i: guest i */
+	uint64_t killed; /* bit i: guest with index i */
 };
 
 /* NULL when memory is short. */

@@ -47,12 +47,26 @@ int64_t hypercall_text(const struct call_page *page, struct guest_request *reque
 
 bool hypercall_is_name(const char *text, uint64_t bytes)
 {
-	if (bytes == 0 || bytes >= MAX_NAME_BYTES)
+	uint64_t part = 0; /* bytes of the name so far */
+	bool in_guest = false;
+
+	if (bytes >= MAX_PATH_BYTES)
 		return false;
-	for (uint64_t i = 0; i < bytes; i++)
+	for (uint64_t i = 0; i < bytes; i++) {
 		if (text[i] <= ' ' || text[i] > '~')
 			return false;
-	return true;
+		if (text[i] != '/') {
+			part++;
+		} else if (in_guest || part == 0) {
+			return false;
+		} else {
+			in_guest = true;
+			part = 0;
+		}
+		if (part >= MAX_NAME_BYTES)
+			return false;
+	}
+	return part != 0;
 }
 
 _Static_assert(sizeof(((struct call_page *)0)->text) == MAX_LOG_BYTES, "hypercall_text copies at most this");

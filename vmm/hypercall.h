@@ -29,7 +29,8 @@ int64_t hypercall_decode(const struct hypercall_words *words, const struct layou
  * MAX_LOG_BYTES. */
 int64_t hypercall_text(const struct call_page *page, struct guest_request *request);
 
-/* Is text a possible name of a service: 1 to MAX_NAME_BYTES - 1 printable ASCII characters? */
+/* Is text a possible "service" or "guest/service": names of 1 to MAX_NAME_BYTES - 1 printable ASCII
+ * characters? */
 bool hypercall_is_name(const char *text, uint64_t bytes);
 
 #endif

@@ -221,27 +221,41 @@ void machine_crashed(struct machine *machine, const struct machine_crash *crash)
 	ended_tell(machine);
 }
 
-void machine_destroy(struct machine *machine)
+static void close_once(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+int machine_retire(struct machine *machine)
 {
 	char why[WHY_BYTES];
+	int error = machine_shutdown(machine, monotonic_ns() + DESTROY_WAIT_NS, why);
 
-	if (machine == NULL)
-		return;
-	if (machine_shutdown(machine, monotonic_ns() + DESTROY_WAIT_NS, why) != 0)
-		return; /* a thread is still in there: what it uses stays */
+	if (error != 0)
+		return error;
 	for (uint32_t i = 0; i < machine->layout.n_vcpus; i++) {
 		struct vcpu *vcpu = &machine->vcpu[i];
 
 		if (vcpu->run != NULL)
 			munmap(vcpu->run, vcpu->run_bytes);
-		if (vcpu->fd >= 0)
-			close(vcpu->fd);
+		vcpu->run = NULL;
+		close_once(&vcpu->fd);
 	}
 	/* The VM before its memory: no memslot ever points to memory that is gone. */
-	if (machine->vm_fd >= 0)
-		close(machine->vm_fd);
-	if (machine->ended_fd >= 0)
-		close(machine->ended_fd);
+	close_once(&machine->vm_fd);
+	close_once(&machine->ended_fd);
+	memory_retire(machine);
+	return 0;
+}
+
+void machine_destroy(struct machine *machine)
+{
+	if (machine == NULL)
+		return;
+	if (machine_retire(machine) != 0)
+		return; /* a thread is still in there: what it uses stays */
 	memory_destroy(machine);
 	layout_release(&machine->layout);
 	stop_group_destroy(&machine->group);
@@ -296,6 +310,11 @@ uint32_t machine_n_slots(const struct machine *machine, uint32_t domain)
 uint32_t machine_total_slots(const struct machine *machine)
 {
 	return machine->layout.n_slots;
+}
+
+uint64_t machine_bulk_bytes(const struct machine *machine)
+{
+	return machine->layout.bulk_bytes;
 }
 
 enum domain_run_state machine_domain_state(const struct machine *machine, uint32_t domain)

@@ -131,6 +131,12 @@ int machine_shutdown(struct machine *machine, uint64_t deadline_ns, char why[sta
  */
 void machine_kill(struct machine *machine);
 
+/*
+ * Ends it for good and frees all but its outboxes, whose counters can still be read: for a guest that is gone
+ * while peers hold ends of its channels. -ETIMEDOUT: a thread is stuck, and nothing was freed.
+ */
+int machine_retire(struct machine *machine);
+
 /* Shuts down if need be (2 s at most, then the memory of a stuck thread is left mapped), frees. NULL is
  * allowed. */
 void machine_destroy(struct machine *machine);
@@ -143,6 +149,9 @@ struct machine_counters machine_counters(const struct machine *machine);
 uint32_t machine_first_slot(const struct machine *machine, uint32_t domain);
 uint32_t machine_n_slots(const struct machine *machine, uint32_t domain);
 uint32_t machine_total_slots(const struct machine *machine);
+
+/* Of each slot of its outbox. */
+uint64_t machine_bulk_bytes(const struct machine *machine);
 
 /* What the guest kernel says a domain does: for people, believed in nothing. */
 enum domain_run_state machine_domain_state(const struct machine *machine, uint32_t domain);

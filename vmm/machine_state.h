@@ -69,7 +69,7 @@ struct machine {
 	uint32_t first_core;
 	uint64_t window_bytes;
 	uint8_t *ram, *outbox, *inbox, *record;
-	void *data[MAX_DOMAINS];
+	uint8_t *data[MAX_DOMAINS];
 	int outbox_fd, outbox_read_fd;
 	uint32_t slots_per_unit; /* slots in 2 MiB of window */
 	uint8_t *domain_of_unit;
@@ -91,6 +91,8 @@ struct machine {
 
 /* memory.c: maps RAM and windows and registers them. -errno and a line. */
 int memory_create(struct machine *machine, const struct machine_spec *spec, char why[static WHY_BYTES]);
+/* Frees all but the outbox window and its file. Twice does nothing more. */
+void memory_retire(struct machine *machine);
 void memory_destroy(struct machine *machine);
 /* Which domain's slot it is. */
 uint32_t memory_domain_of(const struct machine *machine, uint32_t slot);

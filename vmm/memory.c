@@ -44,10 +44,11 @@ static uint8_t *reserve(uint64_t bytes, int protection)
 	return start;
 }
 
-static void release(void *memory, uint64_t bytes)
+static void release(uint8_t **memory, uint64_t bytes)
 {
-	if (memory != NULL)
-		munmap(memory, bytes);
+	if (*memory != NULL)
+		munmap(*memory, bytes);
+	*memory = NULL;
 }
 
 /* No copy of a guest's memory in a child or in a core file. */
@@ -198,14 +199,19 @@ int memory_create(struct machine *machine, const struct machine_spec *spec, char
 	return error == 0 ? units_create(machine, why) : error;
 }
 
+void memory_retire(struct machine *machine)
+{
+	release(&machine->ram, machine->layout.ram_bytes);
+	release(&machine->inbox, machine->window_bytes);
+	release(&machine->record, machine->layout.record_bytes);
+	for (uint32_t i = 0; i < machine->layout.n_domains; i++)
+		release(&machine->data[i], machine->layout.domain[i].data.bytes);
+}
+
 void memory_destroy(struct machine *machine)
 {
-	release(machine->ram, machine->layout.ram_bytes);
-	release(machine->outbox, machine->window_bytes);
-	release(machine->inbox, machine->window_bytes);
-	release(machine->record, machine->layout.record_bytes);
-	for (uint32_t i = 0; i < machine->layout.n_domains; i++)
-		release(machine->data[i], machine->layout.domain[i].data.bytes);
+	memory_retire(machine);
+	release(&machine->outbox, machine->window_bytes);
 	if (machine->outbox_fd >= 0)
 		close(machine->outbox_fd);
 	if (machine->outbox_read_fd >= 0)

@@ -39,6 +39,7 @@
 
 /* Text, with the terminating NUL. */
 #define MAX_NAME_BYTES 32u     /* guest, domain, service */
+#define MAX_PATH_BYTES 64u     /* "guest/service", "guest/domain" */
 #define MAX_CONTEXT_BYTES 160u /* a security context */
 #define MAX_LOG_BYTES 1024u    /* one log call of a domain */
 

@@ -39,8 +39,9 @@ struct slot_record {
 	uint64_t opened_at_policy; /* policy number */
 	uint16_t peer_domain;      /* index in this guest, or RECORD_PEER_ELSEWHERE */
 	uint16_t peer_vcpu;        /* of a peer in this guest */
-	uint32_t doorbell;         /* for a peer elsewhere */
-	uint8_t reserved[32];
+	uint32_t doorbell;         /* for a peer elsewhere: what to write to DOORBELL_PORT */
+	uint32_t bulk_bytes;       /* of this channel: the smaller of both ends' guests' */
+	uint8_t reserved[28];
 	char service[MAX_NAME_BYTES];
 	char peer_context[MAX_CONTEXT_BYTES];
 };

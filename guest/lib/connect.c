@@ -36,6 +36,7 @@ static int begin(uint32_t slot, struct channel **result)
 	const struct boot_record *boot = DOMAIN_BOOT;
 	uint32_t i = slot - boot->first_slot;
 	struct channel *channel;
+	uint64_t bulk_bytes;
 
 	if (i >= n_channels) {
 		(void)system_call(SYS_CLOSE, slot, 0);
@@ -45,9 +46,12 @@ static int begin(uint32_t slot, struct channel **result)
 	channel->slot = slot;
 	channel->open = true;
 	channel->record = record_of(slot);
+	bulk_bytes = channel->record->bulk_bytes;
+	if (bulk_bytes > boot->bulk_bytes)
+		bulk_bytes = boot->bulk_bytes;
 	ring_open(&channel->ring, (struct outbox_header *)(VA_OUTBOX + slot * boot->slot_stride),
 	          (const struct outbox_header *)(VA_INBOX + slot * boot->slot_stride), &channel->record->word,
-	          boot->bulk_bytes);
+	          bulk_bytes);
 	*result = channel;
 	return CALL_OK;
 }
@@ -117,7 +121,7 @@ static int connect(uint64_t number, uint64_t parent, const char *service, uint64
 	uint32_t slot;
 	int result;
 
-	if (bytes == 0 || bytes >= MAX_NAME_BYTES)
+	if (bytes == 0 || bytes >= MAX_PATH_BYTES)
 		return CALL_BAD_ARGUMENT;
 	if (!settle_abandoned(deadline))
 		return CALL_TIMED_OUT;
@@ -209,6 +213,7 @@ int channel_info(const struct channel *channel, struct channel_info *info)
 		.received_bytes = ring->taken_bytes,
 		.lost = ring->lost,
 		.next_bytes = ring->next_length,
+		.max_bytes = ring->bulk_bytes > RING_INLINE_BYTES ? ring->bulk_bytes : RING_INLINE_BYTES,
 	};
 	return CALL_OK;
 }

@@ -127,7 +127,7 @@ int64_t channel_call(struct channel *channel, const void *request, size_t reques
 int channel_stream(struct channel *channel, const void *data, size_t bytes, uint64_t timeout_ns,
                    size_t *accepted)
 {
-	size_t most = DOMAIN_BOOT->bulk_bytes / 2, done = 0;
+	size_t most = channel->ring.bulk_bytes / 2, done = 0;
 	int result = CALL_OK;
 
 	if (most < RING_INLINE_BYTES)

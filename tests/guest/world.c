@@ -116,6 +116,7 @@ static void record_write(struct world *world, const struct link *link, bool serv
 		record->channel = (uint64_t)(link - world->link);
 		record->peer_domain = (uint16_t)peer->domain;
 		record->peer_vcpu = (uint16_t)world->domains[peer->domain].vcpu;
+		record->bulk_bytes = TEST_BULK_BYTES;
 		snprintf(record->service, sizeof(record->service), "%s",
 		         world->domains[link->server.domain].service);
 		snprintf(record->peer_context, sizeof(record->peer_context), "u:r:%s:s0",

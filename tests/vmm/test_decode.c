@@ -188,6 +188,13 @@ Test(hypercalls, names)
 	cr_expect(!hypercall_is_name("\xc3\xa9", 2));
 	cr_expect(hypercall_is_name("0123456789012345678901234567890", MAX_NAME_BYTES - 1));
 	cr_expect(!hypercall_is_name("01234567890123456789012345678901", MAX_NAME_BYTES));
+	cr_expect(hypercall_is_name("other/echo", 10));
+	cr_expect(hypercall_is_name("0123456789012345678901234567890/0123456789012345678901234567890",
+	                            MAX_PATH_BYTES - 1));
+	cr_expect(!hypercall_is_name("/echo", 5));
+	cr_expect(!hypercall_is_name("other/", 6));
+	cr_expect(!hypercall_is_name("a/b/c", 5));
+	cr_expect(!hypercall_is_name("/", 1));
 }
 
 static void assert_line(const char *raw, const char *clean)

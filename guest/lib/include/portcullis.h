@@ -83,6 +83,7 @@ struct channel;
  * CALL_TIMED_OUT: nobody accepted in time; nothing is left open.
  * CALL_REVOKED, CALL_PEER_CLOSED, CALL_PEER_DIED: that happened before it was accepted; nothing is left open.
  * CALL_BAD_ARGUMENT: no name, or one of more than 31 bytes.
+ * A service of the own guest comes before those of other guests; "guest/service" means that guest's alone.
  * Over a flow that policy lets nobody answer on, it succeeds whether or not anybody accepts.
  */
 int channel_connect(const char *service, uint64_t timeout_ns, struct channel **channel);
@@ -109,7 +110,7 @@ int channel_close(struct channel *channel);
  * On a flow without flowctl it never waits and overwrites what the reader has not taken.
  * CALL_OK: the message is on its way; a cut can still discard it.
  * CALL_REVOKED, CALL_PEER_CLOSED, CALL_PEER_DIED, CALL_TIMED_OUT, CALL_AGAIN, CALL_NOT_OPEN, CALL_BROKEN:
- * nothing of it was sent. CALL_TOO_LONG: longer than channel_max_bytes().
+ * nothing of it was sent. CALL_TOO_LONG: longer than channel_info.max_bytes.
  */
 int channel_send(struct channel *channel, const void *message, size_t bytes, uint64_t timeout_ns);
 
@@ -149,7 +150,8 @@ int64_t channel_call(struct channel *channel, const void *request, size_t reques
 int channel_stream(struct channel *channel, const void *data, size_t bytes, uint64_t timeout_ns,
                    size_t *accepted);
 
-/* The longest message that can be sent or received. */
+/* The longest message that any channel of this domain takes; one to a guest with a smaller bulk area takes
+ * less (channel_info.max_bytes). */
 size_t channel_max_bytes(void);
 
 /* What channel_poll waits for. */
@@ -184,6 +186,7 @@ struct channel_info {
 	uint64_t received, received_bytes;
 	uint64_t lost;       /* on a flow without flowctl: overwritten before they were read */
 	uint64_t next_bytes; /* of the message that was CALL_TOO_LONG */
+	uint64_t max_bytes;  /* longest message that fits this channel, either way */
 };
 
 /* CALL_NOT_OPEN. The texts stay valid until the channel is closed. */
