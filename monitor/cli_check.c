@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "monitor/cli_manifest.h"
 #include "monitor/cli_offline.h"
 #include "monitor/cli_output.h"
 #include "monitor/manifest.h"
@@ -12,7 +13,8 @@
 #include "guest/abi/memory.h"
 
 struct check {
-	const struct manifest *manifest;
+	struct manifest **manifests;
+	size_t n_manifests;
 	struct offline offline;
 	json_t *errors, *warnings;
 };
@@ -34,20 +36,19 @@ __attribute__((format(printf, 2, 3))) static void note(json_t *list, const char 
 
 /* ---- programs ---- */
 
-static void check_programs(struct check *check)
+static bool check_programs(struct check *check, const struct manifest_guest *guest)
 {
-	const struct manifest *manifest = check->manifest;
-
-	for (uint32_t d = 0; d < manifest->n_domains; d++) {
-		const struct manifest_domain *domain = &manifest->domains[d];
+	for (uint32_t d = 0; d < guest->n_domains; d++) {
+		const struct manifest_domain *domain = &guest->domains[d];
 		struct elf elf = {0};
 		char why[WHY_BYTES];
 
 		if (elf_decode(domain->image, domain->image_bytes, VA_IMAGE, VA_IMAGE_END, &elf, why) < 0)
-			note(check->errors, "%s:%u: domain \"%s\": %s: %s", manifest->path, domain->line,
+			note(check->errors, "%s:%u: domain \"%s\": %s: %s", guest->path, domain->line,
 			     domain->name, domain->program, why);
 		elf_release(&elf);
 	}
+	return true;
 }
 
 /* ---- contexts ---- */
@@ -59,12 +60,12 @@ struct mention {
 	char what[2 * MAX_NAME_BYTES + 32];
 };
 
-static size_t list_mentions(const struct manifest *manifest, struct mention *mentions)
+static size_t list_mentions(const struct manifest_guest *guest, struct mention *mentions)
 {
 	size_t n = 0;
 
-	for (uint32_t d = 0; d < manifest->n_domains; d++) {
-		const struct manifest_domain *domain = &manifest->domains[d];
+	for (uint32_t d = 0; d < guest->n_domains; d++) {
+		const struct manifest_domain *domain = &guest->domains[d];
 		struct mention *mention = &mentions[n++];
 
 		mention->context = domain->context;
@@ -80,39 +81,57 @@ static size_t list_mentions(const struct manifest *manifest, struct mention *men
 			         domain->services[s].name);
 		}
 	}
-	for (size_t c = 0; c < manifest->n_clients; c++) {
-		struct mention *mention = &mentions[n++];
-
-		mention->context = manifest->clients[c].context;
-		mention->line = manifest->clients[c].line;
-		snprintf(mention->what, sizeof(mention->what), "uid %u", (unsigned)manifest->clients[c].uid);
-	}
 	return n;
 }
 
-static bool check_contexts(struct check *check)
+static size_t list_clients(const struct manifest *manifest, struct mention *mentions)
 {
-	const struct manifest *manifest = check->manifest;
-	size_t most = manifest->n_domains * (1 + MAX_SERVICES) + manifest->n_clients;
-	struct mention *mentions = calloc(most, sizeof(*mentions));
-	const char **contexts = calloc(most, sizeof(*contexts));
-	bool *valid = calloc(most, sizeof(*valid));
-	bool answered = false;
-	size_t n;
+	for (size_t c = 0; c < manifest->n_clients; c++) {
+		mentions[c].context = manifest->clients[c].context;
+		mentions[c].line = manifest->clients[c].line;
+		snprintf(mentions[c].what, sizeof(mentions[c].what), "uid %u",
+		         (unsigned)manifest->clients[c].uid);
+	}
+	return manifest->n_clients;
+}
 
-	if (mentions && contexts && valid) {
-		n = list_mentions(manifest, mentions);
+/* False: no answer. */
+static bool validate(struct check *check, const char *path, const struct mention *mentions, size_t n)
+{
+	const char **contexts = calloc(n + 1, sizeof(*contexts));
+	bool *valid = calloc(n + 1, sizeof(*valid));
+	bool answered = false;
+
+	if (contexts && valid) {
 		for (size_t i = 0; i < n; i++)
 			contexts[i] = mentions[i].context;
-		answered = offline_validate(&check->offline, contexts, n, valid);
+		answered = n == 0 || offline_validate(&check->offline, contexts, n, valid);
 		for (size_t i = 0; answered && i < n; i++)
 			if (!valid[i])
 				note(check->errors, "%s:%u: %s: the policy does not know the context %s",
-				     manifest->path, mentions[i].line, mentions[i].what, mentions[i].context);
+				     path, mentions[i].line, mentions[i].what, mentions[i].context);
 	}
-	free(mentions);
 	free(contexts);
 	free(valid);
+	return answered;
+}
+
+static bool check_contexts(struct check *check, const struct manifest_guest *guest)
+{
+	struct mention *mentions = calloc(MAX_DOMAINS * (1 + MAX_SERVICES), sizeof(*mentions));
+	bool answered = mentions && validate(check, guest->path, mentions, list_mentions(guest, mentions));
+
+	free(mentions);
+	return answered;
+}
+
+static bool check_clients(struct check *check, const struct manifest *manifest)
+{
+	struct mention *mentions = calloc(manifest->n_clients + 1, sizeof(*mentions));
+	bool answered =
+		mentions && validate(check, manifest->path, mentions, list_clients(manifest, mentions));
+
+	free(mentions);
 	return answered;
 }
 
@@ -123,13 +142,13 @@ struct shared_pair {
 	uint32_t a, b;
 };
 
-static size_t list_pairs(const struct manifest *manifest, struct shared_pair *pairs)
+static size_t list_pairs(const struct manifest_guest *guest, struct shared_pair *pairs)
 {
 	size_t n = 0;
 
-	for (uint32_t a = 0; a < manifest->n_domains; a++)
-		for (uint32_t b = a + 1; b < manifest->n_domains; b++)
-			if (manifest->domains[a].vcpu == manifest->domains[b].vcpu)
+	for (uint32_t a = 0; a < guest->n_domains; a++)
+		for (uint32_t b = a + 1; b < guest->n_domains; b++)
+			if (guest->domains[a].vcpu == guest->domains[b].vcpu)
 				pairs[n++] = (struct shared_pair){a, b};
 	return n;
 }
@@ -140,10 +159,10 @@ static bool may_flow(const struct server_decision *forth, const struct server_de
 	return forth->allowed & CHANNEL_SEND && back->allowed & CHANNEL_RECV;
 }
 
-static void judge_pair(struct check *check, const struct shared_pair *pair, const struct server_decision *two)
+static void judge_pair(struct check *check, const struct manifest_guest *guest,
+                       const struct shared_pair *pair, const struct server_decision *two)
 {
-	const struct manifest *manifest = check->manifest;
-	const struct manifest_domain *a = &manifest->domains[pair->a], *b = &manifest->domains[pair->b];
+	const struct manifest_domain *a = &guest->domains[pair->a], *b = &guest->domains[pair->b];
 	bool forth = may_flow(&two[0], &two[1]), back = may_flow(&two[1], &two[0]);
 
 	if (!forth || !back)
@@ -151,14 +170,13 @@ static void judge_pair(struct check *check, const struct shared_pair *pair, cons
 		     "%s:%u: domains \"%s\" and \"%s\" share vCPU %u, but policy lets %s: a shared vCPU "
 		     "carries "
 		     "timing, caches and on some hosts wide registers, whatever policy says",
-		     manifest->path, b->line, a->name, b->name, a->vcpu,
+		     guest->path, b->line, a->name, b->name, a->vcpu,
 		     forth || back ? "messages pass one way only" : "no message pass between them");
 }
 
-static bool check_sharing(struct check *check)
+static bool check_sharing(struct check *check, const struct manifest_guest *guest)
 {
-	const struct manifest *manifest = check->manifest;
-	size_t most = manifest->n_domains * manifest->n_domains;
+	size_t most = guest->n_domains * guest->n_domains;
 	struct shared_pair *pairs = calloc(most, sizeof(*pairs));
 	struct server_question *questions = calloc(2 * most, sizeof(*questions));
 	struct server_decision *decisions = calloc(2 * most, sizeof(*decisions));
@@ -167,18 +185,18 @@ static bool check_sharing(struct check *check)
 	size_t n;
 
 	if (pairs && questions && decisions) {
-		n = list_pairs(manifest, pairs);
-		for (uint32_t d = 0; d < manifest->n_domains; d++)
-			contexts[d] = manifest->domains[d].context;
+		n = list_pairs(guest, pairs);
+		for (uint32_t d = 0; d < guest->n_domains; d++)
+			contexts[d] = guest->domains[d].context;
 		for (size_t i = 0; i < n; i++) {
 			questions[2 * i] = (struct server_question){pairs[i].a, pairs[i].b, CLASS_CHANNEL};
 			questions[2 * i + 1] =
 				(struct server_question){pairs[i].b, pairs[i].a, CLASS_CHANNEL};
 		}
-		answered = n == 0 || offline_decide(&check->offline, contexts, manifest->n_domains, questions,
+		answered = n == 0 || offline_decide(&check->offline, contexts, guest->n_domains, questions,
 		                                    2 * n, decisions);
 		for (size_t i = 0; answered && i < n; i++)
-			judge_pair(check, &pairs[i], &decisions[2 * i]);
+			judge_pair(check, guest, &pairs[i], &decisions[2 * i]);
 	}
 	free(pairs);
 	free(questions);
@@ -197,29 +215,56 @@ static void print_notes(const json_t *list, const char *prefix, FILE *to)
 		fprintf(to, "%s%s\n", prefix, json_string_value(text));
 }
 
+static json_t *guests_json(const struct check *check)
+{
+	json_t *guests = json_array();
+
+	for (size_t m = 0; m < check->n_manifests; m++)
+		for (uint32_t g = 0; g < check->manifests[m]->n_guests; g++) {
+			const struct manifest_guest *guest = &check->manifests[m]->guests[g];
+
+			json_array_append_new(guests, json_pack("{s:s s:i s:i}", "name", guest->name, "vcpus",
+			                                        (int)guest->n_vcpus, "domains",
+			                                        (int)guest->n_domains));
+		}
+	return guests;
+}
+
+/* The first guest stands at the top too: the form that a manifest of one guest always had. */
+static int print_json(struct check *check, bool ok)
+{
+	const struct offline *offline = &check->offline;
+	json_t *guests = guests_json(check);
+	const json_t *first = json_array_get(guests, 0);
+	json_t *json = json_pack("{s:b s:s s:i s:i s:o s:{s:i s:i s:i s:b} s:O s:O}", "ok", ok, "guest",
+	                         first ? cli_text(first, "name") : "", "vcpus",
+	                         first ? (int)cli_integer(first, "vcpus") : 1, "domains",
+	                         first ? (int)cli_integer(first, "domains") : 0, "guests", guests, "policy",
+	                         "types", (int)offline->n_types, "rules", (int)offline->n_rules, "booleans",
+	                         (int)offline->n_booleans, "mls", offline->mls, "errors", check->errors,
+	                         "warnings", check->warnings);
+
+	return cli_print_json(json);
+}
+
 static int print_result(const struct cli_call *call, struct check *check)
 {
-	const struct manifest *manifest = check->manifest;
 	const struct offline *offline = &check->offline;
 	int status = json_array_size(check->errors) ? CLI_FAILED : CLI_DONE;
 
 	print_notes(check->errors, "", stderr);
-	if (call->json) {
-		json_t *json =
-			json_pack("{s:b s:s s:i s:i s:{s:i s:i s:i s:b} s:O s:O}", "ok", status == CLI_DONE,
-		                  "guest", manifest->name, "vcpus", (int)manifest->n_vcpus, "domains",
-		                  (int)manifest->n_domains, "policy", "types", (int)offline->n_types, "rules",
-		                  (int)offline->n_rules, "booleans", (int)offline->n_booleans, "mls",
-		                  offline->mls, "errors", check->errors, "warnings", check->warnings);
-
-		return cli_print_json(json) == CLI_DONE ? status : CLI_FAILED;
-	}
+	if (call->json)
+		return print_json(check, status == CLI_DONE) == CLI_DONE ? status : CLI_FAILED;
 	print_notes(check->warnings, "warning: ", stderr);
 	if (status != CLI_DONE)
 		return status;
-	if (manifest->n_domains)
-		printf("guest %s: %u vCPUs, %u domains\n", manifest->name, manifest->n_vcpus,
-		       manifest->n_domains);
+	for (size_t m = 0; m < check->n_manifests; m++)
+		for (uint32_t g = 0; g < check->manifests[m]->n_guests; g++) {
+			const struct manifest_guest *guest = &check->manifests[m]->guests[g];
+
+			printf("guest %s: %u vCPUs, %u domains\n", guest->name, guest->n_vcpus,
+			       guest->n_domains);
+		}
 	printf("policy: %u types, %u rules, %u booleans%s\n", offline->n_types, offline->n_rules,
 	       offline->n_booleans, offline->mls ? ", levels" : "");
 	return status;
@@ -227,14 +272,15 @@ static int print_result(const struct cli_call *call, struct check *check)
 
 static bool load_policy(const struct cli_call *call, struct check *check)
 {
+	const struct manifest *manifest = check->manifests[0];
 	struct policy_source sources[MAX_POLICY_FILES];
 
-	for (size_t i = 0; i < check->manifest->n_policies; i++) {
-		const struct manifest_policy *policy = &check->manifest->policies[i];
+	for (size_t i = 0; i < manifest->n_policies; i++) {
+		const struct manifest_policy *policy = &manifest->policies[i];
 
 		sources[i] = (struct policy_source){policy->name, policy->fd, policy->bytes};
 	}
-	return offline_load(call, sources, check->manifest->n_policies, &check->offline);
+	return offline_load(call, sources, manifest->n_policies, &check->offline);
 }
 
 /* "a: x\nb: y": a policy's warnings, each as one of ours. */
@@ -256,16 +302,29 @@ static int print_failure(const struct cli_call *call, const char *why)
 	return CLI_FAILED;
 }
 
-static int check_all(const struct cli_call *call, const struct manifest *manifest)
+/* False: the security server did not answer, and that was said. */
+static bool check_guests(struct check *check)
 {
-	struct check check = {manifest, {NULL}, json_array(), json_array()};
+	bool answered = check_clients(check, check->manifests[0]);
+
+	for (size_t m = 0; m < check->n_manifests; m++)
+		for (uint32_t g = 0; g < check->manifests[m]->n_guests && answered; g++) {
+			const struct manifest_guest *guest = &check->manifests[m]->guests[g];
+
+			answered = check_programs(check, guest) && check_contexts(check, guest) &&
+			           check_sharing(check, guest);
+		}
+	return answered;
+}
+
+static int check_all(const struct cli_call *call, struct manifest **manifests, size_t n_manifests)
+{
+	struct check check = {manifests, n_manifests, {NULL}, json_array(), json_array()};
 	int status = CLI_FAILED;
 
 	if (load_policy(call, &check)) {
 		take_policy_warnings(&check);
-		check_programs(&check);
-		if (manifest->n_domains + manifest->n_clients == 0 ||
-		    (check_contexts(&check) && check_sharing(&check)))
+		if (check_guests(&check))
 			status = print_result(call, &check);
 		offline_close(&check.offline);
 	} else {
@@ -278,27 +337,19 @@ static int check_all(const struct cli_call *call, const struct manifest *manifes
 
 int cli_check(const struct cli_call *call)
 {
-	const char *policies[CLI_MAX_GIVEN], *data[CLI_MAX_GIVEN];
-	struct manifest_options options = {
-		.n_policies = cli_values(call, "--policy", policies),
-		.data = data,
-		.n_data = cli_values(call, "--data", data),
-		.program_dir = cli_value(call, "--programs"),
-	};
-	struct manifest *manifest;
-	char why[WHY_BYTES];
-	int error, status;
+	struct manifest *manifests[CLI_MAX_GIVEN];
+	size_t n_manifests;
+	char why[WHY_BYTES] = "";
+	int status = cli_load_manifests(call, manifests, &n_manifests, why);
 
-	options.policies = options.n_policies ? policies : NULL;
-	if (!call->n_operands && !options.policies)
-		return cli_usage(call, "what is to be checked? A manifest, or a policy (--policy FILE)");
-	error = call->n_operands ? manifest_load(call->operands[0], &options, &manifest, why)
-	                         : manifest_without_guest(&options, &manifest, why);
-	if (error < 0) {
+	if (status == CLI_USAGE)
+		return status;
+	if (status != CLI_DONE) {
 		fprintf(stderr, "%s\n", why);
 		return print_failure(call, why);
 	}
-	status = check_all(call, manifest);
-	manifest_free(manifest);
+	status = check_all(call, manifests, n_manifests);
+	while (n_manifests > 0)
+		manifest_free(manifests[--n_manifests]);
 	return status;
 }

@@ -25,7 +25,7 @@
 #define CHANGE_OPTIONS PLAN_OPTION, STOP_OPTION, FORCE_OPTION
 #define RUN_OPTIONS                                                                                          \
 	{"--policy", "FILE", "replaces the manifest's policy; may be given again"},                          \
-		{"--data", "DOMAIN=FILE", "the data file of a domain"},                                      \
+		{"--data", "[GUEST/]DOMAIN=FILE", "the data file of a domain"},                              \
 		{"--programs", "DIR", "where programs without a slash are: DIR/NAME.elf"}, STOP_OPTION,      \
 		{"--deadline", "SECONDS", "for a stop, and for an answer about policy (10)"},                \
 		{"--quiet", NULL, "does not print what domains log"},                                        \
@@ -36,10 +36,10 @@
 const struct cli_verb cli_verbs[] = {
 	{
 		.name = "run",
-		.operands = "MANIFEST",
+		.operands = "MANIFEST...",
 		.least = 1,
-		.most = 1,
-		.summary = "start the guest of a manifest and serve until it has ended",
+		.most = MANY,
+		.summary = "start the guests of a manifest and serve until they have ended",
 		.help = "Prints what domains log as guest/domain: text on standard error. Ends\n"
 			"with 0 when every domain has exited with 0, or when it is told to stop\n"
 			"(Ctrl-C); with 1 when one failed. Meanwhile the other verbs reach it\n"
@@ -51,8 +51,8 @@ const struct cli_verb cli_verbs[] = {
 	},
 	{
 		.name = "serve",
-		.operands = "[MANIFEST]",
-		.most = 1,
+		.operands = "[MANIFEST...]",
+		.most = MANY,
 		.summary = "as run, but goes on when the last guest has ended",
 		.help = "Without a manifest it starts with a policy alone (--policy).",
 		.shared = CLI_SOCKET,
@@ -62,8 +62,8 @@ const struct cli_verb cli_verbs[] = {
 	},
 	{
 		.name = "check",
-		.operands = "[MANIFEST]",
-		.most = 1,
+		.operands = "[MANIFEST...]",
+		.most = MANY,
 		.summary = "check a manifest and a policy, without KVM",
 		.help = "Finds what run would refuse: mistakes in the manifest, missing programs,\n"
 			"errors in the policy, contexts that the policy does not know. Warns of\n"
@@ -72,7 +72,7 @@ const struct cli_verb cli_verbs[] = {
 			"hosts wide registers). Without a manifest it checks a policy (--policy).",
 		.shared = CLI_JSON,
 		.options = {POLICY_OPTION,
-                            {"--data", "DOMAIN=FILE", "the data file of a domain"},
+                            {"--data", "[GUEST/]DOMAIN=FILE", "the data file of a domain"},
                             {"--programs", "DIR", "where programs without a slash are: DIR/NAME.elf"}},
 		.launches = true,
 		.run = cli_check,

@@ -56,7 +56,7 @@ static const struct machine_handlers handlers = {
 
 /* ---- building ---- */
 
-static int intern(struct posture *posture, const struct manifest *manifest,
+static int intern(struct posture *posture, const struct manifest_guest *manifest,
                   const struct manifest_domain *from, const char *context, policy_sid *sid,
                   char why[static WHY_BYTES])
 {
@@ -77,7 +77,7 @@ static int intern(struct posture *posture, const struct manifest *manifest,
 	return error;
 }
 
-static int domain_init(struct guest *guest, uint32_t index, const struct manifest *manifest,
+static int domain_init(struct guest *guest, uint32_t index, const struct manifest_guest *manifest,
                        char why[static WHY_BYTES])
 {
 	const struct manifest_domain *from = &manifest->domains[index];
@@ -106,7 +106,8 @@ static int domain_init(struct guest *guest, uint32_t index, const struct manifes
 
 /* Counts the instances of each name. One name has one context: that of several instances stays when one of
  * their domains is relabelled. */
-static int services_init(struct guest *guest, const struct manifest *manifest, char why[static WHY_BYTES])
+static int services_init(struct guest *guest, const struct manifest_guest *manifest,
+                         char why[static WHY_BYTES])
 {
 	for (uint32_t d = 0; d < guest->n_domains; d++)
 		for (uint32_t s = 0; s < guest->domains[d].n_services; s++) {
@@ -135,7 +136,8 @@ static int services_init(struct guest *guest, const struct manifest *manifest, c
 	return 0;
 }
 
-static int machine_build(struct guest *guest, const struct manifest *manifest, char why[static WHY_BYTES])
+static int machine_build(struct guest *guest, const struct manifest_guest *manifest,
+                         char why[static WHY_BYTES])
 {
 	struct domain_spec *specs = calloc(MAX_DOMAINS, sizeof(*specs));
 	int error;
@@ -243,7 +245,7 @@ void guest_release(struct guest *guest)
 		destroy(guest);
 }
 
-int guest_create(struct monitor *monitor, const struct manifest *manifest, struct guest **out,
+int guest_create(struct monitor *monitor, const struct manifest_guest *manifest, struct guest **out,
                  char why[static WHY_BYTES])
 {
 	struct guest *guest = calloc(1, sizeof(*guest));

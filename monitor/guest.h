@@ -12,11 +12,11 @@
 #include "monitor/registry.h"
 
 /*
- * Builds the manifest's guest, machine and all, stopped before its first
+ * Builds a guest of a manifest, machine and all, stopped before its first
  * instruction, and enters it in the registry. Its contexts must be known to the policy
  * in force. -errno and a line in why; then nothing is left.
  */
-int guest_create(struct monitor *monitor, const struct manifest *manifest, struct guest **guest,
+int guest_create(struct monitor *monitor, const struct manifest_guest *manifest, struct guest **guest,
                  char why[static WHY_BYTES]);
 
 /*

@@ -4,17 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "monitor/manifest_read.h"
 #include "monitor/suggest.h"
 
-#define MAX_MANIFEST_BYTES (1u << 20)
 #define MAX_CLIENTS 256u
 #define MAX_DEADLINE_SECONDS 3600.0
-#define DEFAULT_DEADLINE_SECONDS 10.0
-#define OWN_NAME "portcullis" /* log lines of the monitor itself begin so */
 
 static const char *const stop_modes[] = {
 	[STOP_ALL] = "all",
@@ -43,27 +38,19 @@ static int add_policy(const struct manifest_reader *reader, const config_setting
 {
 	struct manifest_policy *policy = &manifest->policies[manifest->n_policies];
 	char why[WHY_BYTES];
-	char *path = setting ? read_path(reader, name) : strdup(name);
 
-	if (!path)
-		return read_fail(reader, setting, "out of memory");
-	policy->fd = file_seal(path, MAX_POLICY_BYTES, &policy->bytes, why);
-	if (policy->fd < 0) {
-		int error = policy->fd;
-
-		free(path);
-		if (setting)
-			read_fail(reader, setting, "policy %s", why);
-		else
-			snprintf(reader->why, WHY_BYTES, "%s", why);
-		return error;
-	}
-	policy->name = path;
-	manifest->n_policies++;
-	return 0;
+	policy->fd = read_open(reader, setting ? MANIFEST_POLICY : MANIFEST_GIVEN, name, MAX_POLICY_BYTES,
+	                       &policy->bytes, &policy->name, why);
+	if (policy->fd < 0 && setting)
+		read_fail(reader, setting, "policy %s", why);
+	else if (policy->fd < 0)
+		snprintf(reader->why, WHY_BYTES, "%s", why);
+	else
+		manifest->n_policies++;
+	return policy->fd < 0 ? policy->fd : 0;
 }
 
-static int read_given_policies(const struct manifest_reader *reader, struct manifest *manifest)
+int manifest_read_given_policies(const struct manifest_reader *reader, struct manifest *manifest)
 {
 	const struct manifest_options *options = reader->options;
 
@@ -72,6 +59,9 @@ static int read_given_policies(const struct manifest_reader *reader, struct mani
 		         options->n_policies, MAX_POLICY_FILES);
 		return -EINVAL;
 	}
+	manifest->policies = calloc(MAX_POLICY_FILES, sizeof(*manifest->policies));
+	if (!manifest->policies)
+		return read_fail(reader, NULL, "out of memory");
 	for (size_t i = 0; i < options->n_policies; i++) {
 		int error = add_policy(reader, NULL, options->policies[i], manifest);
 
@@ -87,15 +77,16 @@ static int read_policies(const struct manifest_reader *reader, const config_sett
 	config_setting_t *list;
 	int error;
 
-	manifest->policies = calloc(MAX_POLICY_FILES, sizeof(*manifest->policies));
-	if (!manifest->policies)
-		return read_fail(reader, NULL, "out of memory");
 	if (reader->options->policies)
-		return read_given_policies(reader, manifest);
+		return manifest_read_given_policies(reader, manifest);
 	error = read_list(reader, root, "policy", MAX_POLICY_FILES, &list);
+	if (error == 0 && !list && reader->is_later)
+		return 0;
 	if (error == 0 && (!list || config_setting_length(list) == 0))
 		error = read_fail(reader, list ? list : root,
 		                  "no policy: policy = (\"base.cil\", \"mine.cil\");");
+	if (error == 0 && !(manifest->policies = calloc(MAX_POLICY_FILES, sizeof(*manifest->policies))))
+		error = read_fail(reader, list, "out of memory");
 	for (int i = 0; error == 0 && i < config_setting_length(list); i++) {
 		const config_setting_t *entry = config_setting_get_elem(list, (unsigned)i);
 		const char *name;
@@ -177,6 +168,7 @@ static int read_stop(const struct manifest_reader *reader, const config_setting_
 		return read_fail(reader, setting, "stop = \"%s\" is not one of all, affected, none%s", name,
 		                 suggest_phrase(name, stop_modes, N_STOP_MODES, suggestion));
 	manifest->stop = (enum stop_mode)mode;
+	manifest->stop_line = config_setting_source_line(setting);
 	return 0;
 }
 
@@ -198,190 +190,69 @@ static int read_deadline(const struct manifest_reader *reader, const config_sett
 		return read_fail(reader, setting, "deadline = %g is out of range: above 0, up to %g seconds",
 		                 seconds, MAX_DEADLINE_SECONDS);
 	manifest->deadline_seconds = seconds;
+	manifest->deadline_line = config_setting_source_line(setting);
 	return 0;
 }
 
-static int read_guest(const struct manifest_reader *reader, const config_setting_t *root,
+static int read_audit(const struct manifest_reader *reader, const config_setting_t *root,
                       struct manifest *manifest)
 {
-	const config_setting_t *setting = config_setting_get_member(root, "name");
-	uint64_t vcpus = 1, bulk = DEFAULT_BULK_BYTES;
-	const char *name, *audit = NULL;
-	int error;
+	const char *audit;
+	int error = read_member(reader, root, "audit", NULL, &audit);
 
-	error = read_member(reader, root, "name", "the guest needs a name: name = \"web\";", &name);
-	if (error == 0)
-		error = read_name(reader, setting, "guest", name, manifest->name);
-	if (error == 0 && strcmp(name, OWN_NAME) == 0)
-		error = read_fail(reader, setting, "guest name \"%s\" is the monitor's own", name);
-	if (error == 0)
-		error = read_number(reader, root, "vcpus", 1, MAX_VCPUS, &vcpus);
-	if (error == 0)
-		error = read_number(reader, root, "bulk_bytes", 0, MAX_BULK_BYTES, &bulk);
-	if (error == 0 && bulk % ABI_PAGE_BYTES)
-		error = read_fail(reader, config_setting_get_member(root, "bulk_bytes"),
-		                  "bulk_bytes = %llu is no multiple of %u", (unsigned long long)bulk,
-		                  ABI_PAGE_BYTES);
-	if (error == 0)
-		error = read_member(reader, root, "audit", NULL, &audit);
-	if (error < 0)
+	if (error < 0 || !audit)
 		return error;
-	manifest->n_vcpus = (uint32_t)vcpus;
-	manifest->bulk_bytes = bulk;
-	manifest->audit_path = audit ? read_path(reader, audit) : NULL;
-	return audit && !manifest->audit_path ? read_fail(reader, NULL, "out of memory") : 0;
+	manifest->audit_path = read_path(reader, audit);
+	return manifest->audit_path ? 0 : read_fail(reader, NULL, "out of memory");
 }
 
-static int read_root(const struct manifest_reader *reader, const config_setting_t *root,
-                     struct manifest *manifest)
+/* Keys that concern one guest stand at the top level only where there is no list of guests. */
+static int check_keys(const struct manifest_reader *reader, const config_setting_t *root)
 {
-	static const char *const keys[] = {"name",     "policy", "vcpus",   "bulk_bytes", "stop",
-	                                   "deadline", "audit",  "clients", "domains"};
+	static const char *const keys[] = {"policy", "stop", "deadline", "audit",      "clients", "guests",
+	                                   "name",   "uuid", "vcpus",    "bulk_bytes", "domains"};
+	static const char *const of_guest[] = {"name", "uuid", "vcpus", "bulk_bytes", "domains"};
 	int error = read_check_keys(reader, root, "a manifest", keys, sizeof(keys) / sizeof(keys[0]));
 
-	manifest->stop = STOP_ALL;
-	manifest->deadline_seconds = DEFAULT_DEADLINE_SECONDS;
-	if (error == 0)
-		error = read_guest(reader, root, manifest);
-	if (error == 0)
-		error = read_stop(reader, root, manifest);
+	if (error < 0 || !config_setting_get_member(root, "guests"))
+		return error;
+	for (size_t i = 0; i < sizeof(of_guest) / sizeof(of_guest[0]); i++) {
+		const config_setting_t *member = config_setting_get_member(root, of_guest[i]);
+
+		if (member)
+			return read_fail(
+				reader, member,
+				"%s belongs to a guest: with guests = ( ... ) it stands in one of them",
+				of_guest[i]);
+	}
+	return 0;
+}
+
+static int read_monitor(const struct manifest_reader *reader, const config_setting_t *root,
+                        struct manifest *manifest)
+{
+	int error = read_stop(reader, root, manifest);
+
 	if (error == 0)
 		error = read_deadline(reader, root, manifest);
 	if (error == 0)
+		error = read_audit(reader, root, manifest);
+	if (error == 0)
 		error = read_clients(reader, root, manifest);
-	if (error == 0)
-		error = manifest_read_domains(reader, root, manifest);
-	if (error == 0)
-		error = read_policies(reader, root, manifest);
 	return error;
 }
 
-/* ---- the file ---- */
-
-/* The text with its NUL (malloc). */
-static int read_text(const struct manifest_reader *reader, char **text)
+int manifest_read_root(const struct manifest_reader *reader, const config_setting_t *root,
+                       struct manifest *manifest)
 {
-	size_t bytes;
-	int fd = file_seal(reader->path, MAX_MANIFEST_BYTES, &bytes, reader->why);
+	bool guests_only = reader->options->guests_only;
+	int error = check_keys(reader, root);
 
-	if (fd < 0)
-		return fd;
-	*text = malloc(bytes + 1);
-	if (!*text || pread(fd, *text, bytes, 0) != (ssize_t)bytes) {
-		close(fd);
-		return read_fail(reader, NULL, "out of memory");
-	}
-	close(fd);
-	(*text)[bytes] = '\0';
-	return strlen(*text) == bytes ? 0 : read_fail(reader, NULL, "this is no text: it holds a zero byte");
-}
-
-/* An include would be opened by the parser, by whatever path, without a bound. */
-static int refuse_includes(const struct manifest_reader *reader, const char *text)
-{
-	unsigned line = 1;
-
-	for (const char *start = text; start; line++) {
-		const char *word = start + strspn(start, " \t");
-
-		if (strncmp(word, "@include", 8) == 0) {
-			snprintf(reader->why, WHY_BYTES, "%s:%u: @include is not possible in a manifest",
-			         reader->path, line);
-			return -EINVAL;
-		}
-		start = strchr(start, '\n');
-		start = start ? start + 1 : NULL;
-	}
-	return 0;
-}
-
-static int parse(const struct manifest_reader *reader, config_t *config, struct manifest *manifest)
-{
-	char *text = NULL;
-	int error = read_text(reader, &text);
-
+	if (error == 0 && !guests_only)
+		error = read_monitor(reader, root, manifest);
 	if (error == 0)
-		error = refuse_includes(reader, text);
-	if (error == 0 && !config_read_string(config, text)) {
-		snprintf(reader->why, WHY_BYTES, "%s:%d: %s", reader->path, config_error_line(config),
-		         config_error_text(config));
-		error = -EINVAL;
-	}
-	free(text);
-	return error < 0 ? error : read_root(reader, config_root_setting(config), manifest);
-}
-
-int manifest_load(const char *path, const struct manifest_options *options, struct manifest **out,
-                  char why[static WHY_BYTES])
-{
-	static const struct manifest_options none;
-	const char *slash = strrchr(path, '/');
-	const char *given = options ? options->directory : NULL;
-	struct manifest_reader reader = {
-		.path = path,
-		.directory = given ? strdup(given) : strndup(path, slash ? (size_t)(slash - path) + 1 : 0),
-		.options = options ? options : &none,
-		.why = why,
-	};
-	struct manifest *manifest = calloc(1, sizeof(*manifest));
-	config_t config;
-	int error;
-
-	config_init(&config);
-	if (manifest)
-		manifest->path = strdup(path);
-	if (!manifest || !manifest->path || !reader.directory)
-		error = read_fail(&reader, NULL, "out of memory");
-	else
-		error = parse(&reader, &config, manifest);
-	config_destroy(&config);
-	free(reader.directory);
-	if (error < 0) {
-		manifest_free(manifest);
-		return error;
-	}
-	*out = manifest;
-	return 0;
-}
-
-int manifest_without_guest(const struct manifest_options *options, struct manifest **out,
-                           char why[static WHY_BYTES])
-{
-	struct manifest_reader reader = {.path = "", .options = options, .why = why};
-	struct manifest *manifest = calloc(1, sizeof(*manifest));
-	int error = -ENOMEM;
-
-	snprintf(why, WHY_BYTES, "out of memory");
-	if (manifest)
-		manifest->policies = calloc(MAX_POLICY_FILES, sizeof(*manifest->policies));
-	if (manifest && manifest->policies) {
-		manifest->n_vcpus = 1;
-		manifest->deadline_seconds = DEFAULT_DEADLINE_SECONDS;
-		manifest->path = strdup("-");
-		error = manifest->path ? read_given_policies(&reader, manifest) : -ENOMEM;
-	}
-	if (error < 0) {
-		manifest_free(manifest);
-		return error;
-	}
-	*out = manifest;
-	return 0;
-}
-
-void manifest_free(struct manifest *manifest)
-{
-	if (!manifest)
-		return;
-	for (size_t i = 0; i < manifest->n_policies; i++) {
-		free(manifest->policies[i].name);
-		close(manifest->policies[i].fd);
-	}
-	for (uint32_t i = 0; i < manifest->n_domains; i++)
-		manifest_free_domain(&manifest->domains[i]);
-	free(manifest->policies);
-	free(manifest->domains);
-	free(manifest->clients);
-	free(manifest->audit_path);
-	free(manifest->path);
-	free(manifest);
+		error = manifest_read_guests(reader, root, manifest);
+	if (error == 0 && !guests_only)
+		error = read_policies(reader, root, manifest);
+	return error;
 }

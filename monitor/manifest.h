@@ -1,20 +1,21 @@
 /*
  * The manifest: what an operator wants run (libconfig syntax; docs/manifest.md).
  *
- * Read before the sandbox closes: every file that it names is opened here, and
- * nothing later is opened by path. Each error is one line "FILE:LINE: message".
- * An unknown key is an error. Relative paths are relative to the manifest.
- * A program without a slash is looked for beside the executable
- * (DIR/domains/NAME.elf) and in the installed library folder.
+ * One file holds what concerns the monitor (policy, clients, stop, deadline, audit) and
+ * one guest or several. Read before the sandbox closes: every file that it names is opened
+ * here, through an opener, and nothing later is opened by path. Each error is one line
+ * "FILE:LINE: message". An unknown key is an error. One thread.
  */
 #ifndef PORTCULLIS_MONITOR_MANIFEST_H
 #define PORTCULLIS_MONITOR_MANIFEST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "guest/abi/limits.h"
+#include "monitor/uuid.h"
 
 enum stop_mode {
 	STOP_ALL,      /* all vCPUs of all guests: one instant for all cuts */
@@ -50,6 +51,19 @@ struct manifest_domain {
 	unsigned line;
 };
 
+/* One guest of the file. */
+struct manifest_guest {
+	const char *path; /* the manifest's, for messages */
+	unsigned line;
+	char name[MAX_NAME_BYTES];
+	bool has_uuid;
+	uint8_t uuid[UUID_BYTES];
+	uint32_t n_vcpus;
+	uint64_t bulk_bytes;
+	struct manifest_domain *domains;
+	uint32_t n_domains;
+};
+
 /* Who may use the control socket, and as what. */
 struct manifest_client {
 	uid_t uid;
@@ -65,37 +79,70 @@ struct manifest_policy {
 };
 
 struct manifest {
+	uint32_t references; /* manifest_hold, manifest_free */
 	char *path;
-	char name[MAX_NAME_BYTES];
-	uint32_t n_vcpus;
-	uint64_t bulk_bytes;
-	enum stop_mode stop;
-	double deadline_seconds; /* of the stop; 10 by default */
+
+	/* What concerns the monitor. */
 	struct manifest_policy *policies;
 	size_t n_policies;
-	struct manifest_domain *domains;
-	uint32_t n_domains;
 	struct manifest_client *clients;
 	size_t n_clients;
 	char *audit_path; /* NULL: none */
+	enum stop_mode stop;
+	double deadline_seconds;           /* of the stop; 10 by default */
+	unsigned stop_line, deadline_line; /* 0: not said, the default holds */
+
+	/* What runs. */
+	struct manifest_guest *guests;
+	uint32_t n_guests;
 };
+
+/* What a file that a manifest names is for; it says where a name without a place leads. */
+enum manifest_file {
+	MANIFEST_POLICY,
+	MANIFEST_PROGRAM, /* without a slash: beside the executable, or in the installed library folder */
+	MANIFEST_DATA,
+	MANIFEST_GIVEN, /* policy or data named by options, not by the manifest */
+};
+
+/* Opens it: a sealed memfd of at most most_bytes, which is the caller's; -errno and a line. */
+typedef int manifest_open_fn(void *opaque, enum manifest_file what, const char *name, size_t most_bytes,
+                             size_t *bytes, char why[static WHY_BYTES]);
 
 struct manifest_options {
 	const char *const *policies; /* replace the manifest's; NULL: keep them */
 	size_t n_policies;
-	const char *const *data; /* "DOMAIN=FILE": replace that domain's data file */
+	const char *const *data; /* "DOMAIN=FILE", "GUEST/DOMAIN=FILE": replace that domain's data file */
 	size_t n_data;
 	const char *program_dir; /* where programs without a slash are; NULL: as above */
 	const char *directory;   /* where relative paths start, with its slash; NULL: at the manifest */
+	bool guests_only;        /* what concerns the monitor is not looked at: it runs already */
+	manifest_open_fn *open;  /* gets each name as it stands there; NULL: paths are opened as above */
+	void *open_opaque;
 };
 
 /* 0, or -EINVAL, -errno with one line in why; then nothing is left behind. */
 int manifest_load(const char *path, const struct manifest_options *options, struct manifest **manifest,
                   char why[static WHY_BYTES]);
 
+/* The same from memory; path is for messages, and relative paths start at it. */
+int manifest_parse(const char *path, const char *text, size_t bytes, const struct manifest_options *options,
+                   struct manifest **manifest, char why[static WHY_BYTES]);
+
+/*
+ * Several files for one monitor. What concerns the monitor is the first one's: a later one that says
+ * something else of it is an error, and so is a guest's name (or uuid) that occurs twice. On failure none is
+ * left.
+ */
+int manifest_load_all(const char *const *paths, size_t n_paths, const struct manifest_options *options,
+                      struct manifest **manifests, char why[static WHY_BYTES]);
+
 /* One that names policies alone (options->policies), for a monitor that starts without a guest. As above. */
 int manifest_without_guest(const struct manifest_options *options, struct manifest **manifest,
                            char why[static WHY_BYTES]);
+
+/* Another owner: it goes with the last manifest_free. Returns it. */
+struct manifest *manifest_hold(struct manifest *manifest);
 
 /* NULL is allowed. */
 void manifest_free(struct manifest *manifest);

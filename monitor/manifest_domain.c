@@ -1,15 +1,11 @@
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "monitor/manifest_read.h"
-#include "monitor/suggest.h"
 
 #define KIB 1024u
 
@@ -26,103 +22,40 @@ void manifest_free_domain(struct manifest_domain *domain)
 
 /* ---- the program ---- */
 
-/* DIR of the executable, with its slash. */
-static int executable_directory(char directory[static PATH_MAX])
+static int copy_image(const struct manifest_reader *reader, const config_setting_t *setting, int fd,
+                      struct manifest_domain *domain)
 {
-	ssize_t n = readlink("/proc/self/exe", directory, PATH_MAX - 1);
-	char *slash;
+	size_t bytes = domain->image_bytes;
 
-	if (n < 0)
-		return -errno;
-	directory[n] = '\0';
-	slash = strrchr(directory, '/');
-	if (!slash)
-		return -ENOENT;
-	slash[1] = '\0';
+	if (bytes == 0)
+		return read_fail(reader, setting, "program %s: the file is empty", domain->program);
+	domain->image = malloc(bytes);
+	if (!domain->image || pread(fd, domain->image, bytes, 0) != (ssize_t)bytes)
+		return read_fail(reader, setting, "program %s: out of memory", domain->program);
 	return 0;
 }
 
-/* Where a program without a slash may be; place 0, 1; NULL: there is no such place. malloc. */
-static char *program_place(const struct manifest_reader *reader, const char *name, int place)
-{
-	static const char *const formats[] = {"%sdomains/%s.elf", "%s../lib/portcullis/domains/%s.elf"};
-	char directory[PATH_MAX];
-	char *path = NULL;
-
-	if (reader->options->program_dir) {
-		if (place == 0 && asprintf(&path, "%s/%s.elf", reader->options->program_dir, name) < 0)
-			return NULL;
-		return path;
-	}
-	if (place > 1 || executable_directory(directory))
-		return NULL;
-	if (asprintf(&path, formats[place], directory, name) < 0)
-		return NULL;
-	return path;
-}
-
-/* The path of the program (malloc), or NULL and a message. */
-static char *find_program(const struct manifest_reader *reader, const config_setting_t *setting,
-                          const char *name)
-{
-	char *first = NULL, *path;
-
-	if (strchr(name, '/')) {
-		path = read_path(reader, name);
-		if (!path)
-			read_fail(reader, setting, "out of memory");
-		return path;
-	}
-	for (int place = 0; (path = program_place(reader, name, place)); place++) {
-		if (access(path, F_OK) == 0) {
-			free(first);
-			return path;
-		}
-		if (first)
-			free(path);
-		else
-			first = path;
-	}
-	read_fail(reader, setting, "program \"%s\": there is no %s", name, first ? first : "such program");
-	free(first);
-	return NULL;
-}
-
 /* A regular file of at most MAX_IMAGE_BYTES, into memory. */
-static int load_image(const struct manifest_reader *reader, const config_setting_t *setting,
-                      struct manifest_domain *domain)
-{
-	char why[WHY_BYTES];
-	size_t bytes;
-	int fd = file_seal(domain->program, MAX_IMAGE_BYTES, &bytes, why);
-	int error = 0;
-
-	if (fd < 0) {
-		read_fail(reader, setting, "program %s", why);
-		return fd;
-	}
-	domain->image = malloc(bytes + 1);
-	if (bytes == 0)
-		error = read_fail(reader, setting, "program %s: the file is empty", domain->program);
-	else if (!domain->image || pread(fd, domain->image, bytes, 0) != (ssize_t)bytes)
-		error = read_fail(reader, setting, "program %s: out of memory", domain->program);
-	domain->image_bytes = bytes;
-	close(fd);
-	return error;
-}
-
 static int read_program(const struct manifest_reader *reader, const config_setting_t *group,
                         struct manifest_domain *domain)
 {
 	const config_setting_t *setting = config_setting_get_member(group, "program");
-	char needed[128];
+	char needed[128], why[WHY_BYTES];
 	const char *name;
+	int fd, error;
 
 	snprintf(needed, sizeof(needed), "domain \"%s\" needs a program: program = \"echo\";", domain->name);
 	if (read_member(reader, group, "program", needed, &name))
 		return -EINVAL;
-	domain->program = find_program(reader, setting, name);
-	return domain->program ? load_image(reader, setting, domain) : -ENOENT;
+	fd = read_open(reader, MANIFEST_PROGRAM, name, MAX_IMAGE_BYTES, &domain->image_bytes,
+	               &domain->program, why);
+	if (fd < 0) {
+		read_fail(reader, setting, "program %s", why);
+		return fd;
+	}
+	error = copy_image(reader, setting, fd, domain);
+	close(fd);
+	return error;
 }
 
 /* ---- arguments ---- */
@@ -228,11 +161,11 @@ static int read_services(const struct manifest_reader *reader, const config_sett
 /* ---- numbers and data ---- */
 
 static int read_sizes(const struct manifest_reader *reader, const config_setting_t *group,
-                      const struct manifest *manifest, struct manifest_domain *domain)
+                      const struct manifest_guest *guest, struct manifest_domain *domain)
 {
 	uint64_t vcpu = 0, slots = DEFAULT_SLOTS;
 	uint64_t heap_kib = DEFAULT_HEAP_BYTES / KIB, stack_kib = DEFAULT_STACK_BYTES / KIB;
-	int error = read_number(reader, group, "vcpu", 0, manifest->n_vcpus - 1, &vcpu);
+	int error = read_number(reader, group, "vcpu", 0, guest->n_vcpus - 1, &vcpu);
 
 	if (error == 0)
 		error = read_number(reader, group, "slots", 1, MAX_SLOTS, &slots);
@@ -247,36 +180,34 @@ static int read_sizes(const struct manifest_reader *reader, const config_setting
 	return error;
 }
 
-/* The FILE of the last --data DOMAIN=FILE for this domain; NULL: none. */
-static const char *given_data(const struct manifest_options *options, const char *domain)
+/* The FILE of the last --data for this domain; NULL: none. */
+static const char *given_data(const struct manifest_options *options, const struct manifest_guest *guest,
+                              const char *domain)
 {
 	const char *file = NULL;
-	size_t length = strlen(domain);
 
 	for (size_t i = 0; i < options->n_data; i++)
-		if (strncmp(options->data[i], domain, length) == 0 && options->data[i][length] == '=')
-			file = options->data[i] + length + 1;
+		if (manifest_data_is_for(options->data[i], guest->name, domain))
+			file = strchr(options->data[i], '=') + 1;
 	return file;
 }
 
 static int read_data(const struct manifest_reader *reader, const config_setting_t *group,
-                     struct manifest_domain *domain)
+                     const struct manifest_guest *guest, struct manifest_domain *domain)
 {
 	const config_setting_t *setting = config_setting_get_member(group, "data");
-	const char *given = given_data(reader->options, domain->name);
+	const char *given = given_data(reader->options, guest, domain->name);
 	const char *name;
 	char why[WHY_BYTES];
-	char *path;
+	char *found = NULL;
 
 	if (read_member(reader, group, "data", NULL, &name))
 		return -EINVAL;
 	if (!given && !name)
 		return 0;
-	path = given ? strdup(given) : read_path(reader, name);
-	if (!path)
-		return read_fail(reader, group, "out of memory");
-	domain->data_fd = file_seal(path, MAX_DATA_BYTES, &domain->data_bytes, why);
-	free(path);
+	domain->data_fd = read_open(reader, given ? MANIFEST_GIVEN : MANIFEST_DATA, given ? given : name,
+	                            MAX_DATA_BYTES, &domain->data_bytes, &found, why);
+	free(found);
 	if (domain->data_fd >= 0)
 		return 0;
 	if (given)
@@ -289,7 +220,7 @@ static int read_data(const struct manifest_reader *reader, const config_setting_
 /* ---- a domain ---- */
 
 static int read_identity(const struct manifest_reader *reader, const config_setting_t *group,
-                         const struct manifest *manifest, struct manifest_domain *domain)
+                         const struct manifest_guest *guest, struct manifest_domain *domain)
 {
 	const char *name, *context;
 	char needed[160];
@@ -298,10 +229,10 @@ static int read_identity(const struct manifest_reader *reader, const config_sett
 	if (error == 0)
 		error = read_name(reader, config_setting_get_member(group, "name"), "domain", name,
 		                  domain->name);
-	for (uint32_t i = 0; error == 0 && i < manifest->n_domains; i++)
-		if (strcmp(manifest->domains[i].name, name) == 0)
+	for (uint32_t i = 0; error == 0 && i < guest->n_domains; i++)
+		if (strcmp(guest->domains[i].name, name) == 0)
 			error = read_fail(reader, group, "a second domain \"%s\": the first is in line %u",
-			                  name, manifest->domains[i].line);
+			                  name, guest->domains[i].line);
 	if (error < 0)
 		return error;
 	snprintf(needed, sizeof(needed),
@@ -314,7 +245,7 @@ static int read_identity(const struct manifest_reader *reader, const config_sett
 }
 
 static int read_domain(const struct manifest_reader *reader, const config_setting_t *group,
-                       const struct manifest *manifest, struct manifest_domain *domain)
+                       const struct manifest_guest *guest, struct manifest_domain *domain)
 {
 	static const char *const keys[] = {"name",  "program",  "args",      "context", "vcpu",
 	                                   "slots", "heap_kib", "stack_kib", "data",    "offers"};
@@ -326,9 +257,9 @@ static int read_domain(const struct manifest_reader *reader, const config_settin
 	domain->line = config_setting_source_line(group);
 	error = read_check_keys(reader, group, "a domain", keys, sizeof(keys) / sizeof(keys[0]));
 	if (error == 0)
-		error = read_identity(reader, group, manifest, domain);
+		error = read_identity(reader, group, guest, domain);
 	if (error == 0)
-		error = read_sizes(reader, group, manifest, domain);
+		error = read_sizes(reader, group, guest, domain);
 	if (error == 0)
 		error = read_services(reader, group, domain);
 	if (error == 0)
@@ -336,60 +267,39 @@ static int read_domain(const struct manifest_reader *reader, const config_settin
 	if (error == 0)
 		error = read_program(reader, group, domain);
 	if (error == 0)
-		error = read_data(reader, group, domain);
+		error = read_data(reader, group, guest, domain);
 	return error;
 }
 
-/* Each --data names a domain of the manifest. */
-static int check_given_data(const struct manifest_reader *reader, const struct manifest *manifest)
-{
-	const struct manifest_options *options = reader->options;
-
-	for (size_t i = 0; i < options->n_data; i++) {
-		const char *names[MAX_DOMAINS];
-		char suggestion[SUGGESTION_BYTES], name[MAX_NAME_BYTES];
-		uint32_t d = 0;
-
-		snprintf(name, sizeof(name), "%.*s", (int)strcspn(options->data[i], "="), options->data[i]);
-		for (; d < manifest->n_domains && strcmp(manifest->domains[d].name, name) != 0; d++)
-			names[d] = manifest->domains[d].name;
-		if (d == manifest->n_domains)
-			return read_fail(reader, NULL,
-			                 "data for domain \"%s\", which the manifest does not have%s", name,
-			                 suggest_phrase(name, names, d, suggestion));
-	}
-	return 0;
-}
-
-int manifest_read_domains(const struct manifest_reader *reader, const config_setting_t *root,
-                          struct manifest *manifest)
+int manifest_read_domains(const struct manifest_reader *reader, const config_setting_t *of_guest,
+                          struct manifest_guest *guest)
 {
 	config_setting_t *list;
 	uint64_t slots = 0;
-	int error = read_list(reader, root, "domains", MAX_DOMAINS, &list);
+	int error = read_list(reader, of_guest, "domains", MAX_DOMAINS, &list);
 
 	if (error == 0 && (!list || config_setting_length(list) == 0))
-		error = read_fail(reader, list ? list : root,
+		error = read_fail(reader, list ? list : of_guest,
 		                  "a guest needs a domain: domains = ( { name = \"...\"; ... } );");
 	if (error < 0)
 		return error;
-	manifest->domains = calloc((size_t)config_setting_length(list), sizeof(*manifest->domains));
-	if (!manifest->domains)
+	guest->domains = calloc((size_t)config_setting_length(list), sizeof(*guest->domains));
+	if (!guest->domains)
 		return read_fail(reader, list, "out of memory");
 	for (int i = 0; i < config_setting_length(list); i++) {
 		const config_setting_t *group = config_setting_get_elem(list, (unsigned)i);
-		struct manifest_domain *domain = &manifest->domains[i];
+		struct manifest_domain *domain = &guest->domains[i];
 
-		error = read_domain(reader, group, manifest, domain);
+		error = read_domain(reader, group, guest, domain);
 		if (error < 0) {
 			manifest_free_domain(domain); /* not counted yet */
 			return error;
 		}
-		manifest->n_domains++;
+		guest->n_domains++;
 		slots += domain->n_slots;
 		if (slots > MAX_SLOTS)
 			return read_fail(reader, group, "more than %u slots with those of domain \"%s\"",
 			                 MAX_SLOTS, domain->name);
 	}
-	return check_given_data(reader, manifest);
+	return 0;
 }

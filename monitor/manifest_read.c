@@ -151,12 +151,3 @@ int read_list(const struct manifest_reader *reader, const config_setting_t *grou
 		                 config_setting_length(member), most);
 	return 0;
 }
-
-char *read_path(const struct manifest_reader *reader, const char *path)
-{
-	char *joined;
-
-	if (asprintf(&joined, "%s%s", *path == '/' ? "" : reader->directory, path) < 0)
-		return NULL;
-	return joined;
-}

@@ -8,6 +8,7 @@
 #define PORTCULLIS_MONITOR_MANIFEST_READ_H
 
 #include <libconfig.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "monitor/manifest.h"
@@ -16,7 +17,8 @@ struct manifest_reader {
 	const char *path;
 	char *directory; /* of the manifest, with its slash; "" for the working directory */
 	const struct manifest_options *options;
-	char *why; /* WHY_BYTES */
+	bool is_later; /* of several files: another one says what concerns the monitor */
+	char *why;     /* WHY_BYTES */
 };
 
 /* Writes the line; returns -EINVAL. setting NULL: the file as a whole. */
@@ -54,9 +56,41 @@ int read_list(const struct manifest_reader *reader, const config_setting_t *grou
 /* A path as the manifest means it (malloc); NULL when memory is short. */
 char *read_path(const struct manifest_reader *reader, const char *path);
 
-/* monitor/manifest_domain.c: the list of domains. */
-int manifest_read_domains(const struct manifest_reader *reader, const config_setting_t *root,
-                          struct manifest *manifest);
+/*
+ * Opens what the manifest or (MANIFEST_GIVEN) an option names: a sealed memfd and its name for messages
+ * (malloc). Or -errno and a line without a place in why.
+ */
+int read_open(const struct manifest_reader *reader, enum manifest_file what, const char *name,
+              size_t most_bytes, size_t *bytes, char **found, char why[static WHY_BYTES]);
+
+/* manifest_guest.c: the guest of the top level, or the list "guests". */
+int manifest_read_guests(const struct manifest_reader *reader, const config_setting_t *root,
+                         struct manifest *manifest);
+void manifest_free_guest(struct manifest_guest *guest);
+
+/* manifest_domain.c: the list of domains. */
+int manifest_read_domains(const struct manifest_reader *reader, const config_setting_t *group,
+                          struct manifest_guest *guest);
 void manifest_free_domain(struct manifest_domain *domain);
+
+/* manifest.c: the first policies of a monitor without a manifest. */
+int manifest_read_given_policies(const struct manifest_reader *reader, struct manifest *manifest);
+
+/* manifest.c: all that stands in a file. */
+int manifest_read_root(const struct manifest_reader *reader, const config_setting_t *root,
+                       struct manifest *manifest);
+
+/* manifest_agree.c: a later file says nothing else than the first of what concerns the monitor, and its
+ * guests are others than those before. -EINVAL and why. */
+int manifest_agrees(struct manifest *const *manifests, size_t later, char why[static WHY_BYTES]);
+
+/* Whether a "[GUEST/]DOMAIN=FILE" means this domain. */
+bool manifest_data_is_for(const char *given, const char *guest, const char *domain);
+
+/* Each given data file means exactly one domain of all these. -EINVAL and why. */
+int manifest_check_data(struct manifest *const *manifests, size_t n_manifests,
+                        const struct manifest_options *options, char why[static WHY_BYTES]);
+
+#define DEFAULT_DEADLINE_SECONDS 10.0
 
 #endif

@@ -88,7 +88,7 @@ static void on_signal(void *opaque, uint32_t events)
 
 static int open_audit(struct monitor *monitor, const struct monitor_options *options)
 {
-	const char *path = options->manifest->audit_path;
+	const char *path = options->manifests[0]->audit_path;
 	struct audit_options audit = {.file_fd = -1,
 	                              .log_fd = options->quiet ? -1 : STDERR_FILENO,
 	                              .on_log = options->on_log,
@@ -118,10 +118,19 @@ static int open_signals(struct monitor *monitor)
 	return loop_add(monitor->loop, monitor->signal_fd, EPOLLIN, on_signal, monitor);
 }
 
+static int create_guests(struct monitor *monitor, const struct manifest *manifest, char why[static WHY_BYTES])
+{
+	struct guest *guest;
+	int error = 0;
+
+	for (uint32_t g = 0; g < manifest->n_guests && error == 0; g++)
+		error = guest_create(monitor, &manifest->guests[g], &guest, why);
+	return error;
+}
+
 static int create_parts(struct monitor *monitor, const struct monitor_options *options,
                         char why[static WHY_BYTES], char **lines)
 {
-	struct guest *guest;
 	int error;
 
 	snprintf(why, WHY_BYTES, "%s", strerror(ENOMEM));
@@ -135,15 +144,15 @@ static int create_parts(struct monitor *monitor, const struct monitor_options *o
 		error = open_audit(monitor, options);
 	if (error < 0) {
 		snprintf(why, WHY_BYTES, "%s: %s",
-		         options->manifest->audit_path ? options->manifest->audit_path : "audit",
+		         monitor->manifest->audit_path ? monitor->manifest->audit_path : "audit",
 		         strerror(-error));
 		return error;
 	}
 	error = posture_create(monitor, lines);
 	if (error == 0)
-		error = posture_learn(monitor, monitor->manifest, why);
-	if (error == 0 && monitor->manifest->n_domains > 0)
-		error = guest_create(monitor, monitor->manifest, &guest, why);
+		error = posture_learn(monitor, options->manifests, options->n_manifests, why);
+	for (size_t m = 0; m < options->n_manifests && error == 0; m++)
+		error = create_guests(monitor, options->manifests[m], why);
 	if (error == 0)
 		error = loop_add(monitor->loop, monitor->registry->kick_fd, EPOLLIN, on_kick, monitor);
 	if (error == 0)
@@ -161,7 +170,7 @@ int monitor_create(const struct monitor_options *options, struct monitor **out, 
 	if (!monitor)
 		return -ENOMEM;
 	monitor->launcher = options->launcher;
-	monitor->manifest = options->manifest;
+	monitor->manifest = manifest_hold(options->manifests[0]);
 	monitor->kvm_fd = options->kvm_fd;
 	monitor->stop = options->stop;
 	monitor->deadline_ns = (uint64_t)(options->deadline_seconds * 1e9);
@@ -278,5 +287,6 @@ void monitor_destroy(struct monitor *monitor)
 	if (monitor->signal_fd >= 0)
 		close(monitor->signal_fd);
 	loop_destroy(monitor->loop);
+	manifest_free(monitor->manifest);
 	free(monitor);
 }

@@ -24,9 +24,11 @@ struct posture;
 struct registry;
 
 struct monitor_options {
-	struct launcher *launcher;       /* not taken */
-	const struct manifest *manifest; /* not taken; outlives the monitor */
-	int kvm_fd;                      /* not taken; -1: no guest can be started */
+	struct launcher *launcher; /* not taken */
+	/* Not taken. What concerns the monitor stands in the first; the guests of all are started. */
+	struct manifest *const *manifests;
+	size_t n_manifests;
+	int kvm_fd; /* not taken; -1: no guest can be started */
 	enum stop_mode stop;
 	double deadline_seconds;   /* of a stop, and of a security server's answers */
 	bool quiet;                /* domains' log lines are not written */
@@ -38,7 +40,7 @@ struct monitor_options {
 struct monitor {
 	/* Immutable after monitor_create. */
 	struct launcher *launcher;
-	const struct manifest *manifest;
+	struct manifest *manifest; /* held: what it says of policy, clients and audit */
 	int kvm_fd;
 	enum stop_mode stop;
 	uint64_t deadline_ns;
@@ -58,7 +60,7 @@ struct monitor {
 };
 
 /*
- * Brings the policy in force and builds the guest of the manifest, stopped
+ * Brings the policy in force and builds the guests of the manifests, stopped
  * before its first instruction: so the control socket can be opened before.
  * One line in why, or several for a policy's errors.
  */

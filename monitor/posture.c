@@ -169,30 +169,40 @@ static void validated(void *opaque, int status, const bool *valid, size_t n_vali
 }
 
 /* A text that is no context at all is reported where the manifest is turned into a guest. */
-static void intern_manifest(struct sid_table *sids, const struct manifest *manifest)
+static void intern_guest(struct sid_table *sids, const struct manifest_guest *guest)
 {
 	policy_sid sid;
 
-	for (uint32_t d = 0; d < manifest->n_domains; d++) {
-		const struct manifest_domain *domain = &manifest->domains[d];
+	for (uint32_t d = 0; d < guest->n_domains; d++) {
+		const struct manifest_domain *domain = &guest->domains[d];
 
 		sid_intern(sids, domain->context, &sid);
 		for (uint32_t s = 0; s < domain->n_services; s++)
 			if (domain->services[s].context[0])
 				sid_intern(sids, domain->services[s].context, &sid);
 	}
+}
+
+static void intern_manifest(struct sid_table *sids, const struct manifest *manifest)
+{
+	policy_sid sid;
+
+	for (uint32_t g = 0; g < manifest->n_guests; g++)
+		intern_guest(sids, &manifest->guests[g]);
 	for (size_t c = 0; c < manifest->n_clients; c++)
 		sid_intern(sids, manifest->clients[c].context, &sid);
 }
 
-int posture_learn(struct monitor *monitor, const struct manifest *manifest, char why[static WHY_BYTES])
+int posture_learn(struct monitor *monitor, struct manifest *const *manifests, size_t n_manifests,
+                  char why[static WHY_BYTES])
 {
 	struct posture *posture = monitor->posture;
 	const char **contexts;
 	size_t n;
 	int error;
 
-	intern_manifest(posture->sids, manifest);
+	for (size_t m = 0; m < n_manifests; m++)
+		intern_manifest(posture->sids, manifests[m]);
 	n = sid_count(posture->sids);
 	contexts = calloc(n, sizeof(*contexts));
 	if (!contexts)

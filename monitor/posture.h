@@ -77,8 +77,9 @@ int posture_create(struct monitor *monitor, char **why);
 void posture_silence(struct monitor *monitor);
 void posture_destroy(struct monitor *monitor);
 
-/* Interns every context of the manifest and marks those that the policy knows. Waits for the server. */
-int posture_learn(struct monitor *monitor, const struct manifest *manifest, char why[static WHY_BYTES]);
+/* Interns every context of the manifests and marks those that the policy knows. Waits for the server. */
+int posture_learn(struct monitor *monitor, struct manifest *const *manifests, size_t n_manifests,
+                  char why[static WHY_BYTES]);
 
 /* From now on the loop listens to the server in force; a dead one is replaced from the sealed image. */
 void posture_watch(struct monitor *monitor);

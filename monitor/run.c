@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "monitor/cli.h"
+#include "monitor/cli_manifest.h"
 #include "monitor/client.h"
 #include "monitor/control.h"
 #include "monitor/manifest.h"
@@ -20,7 +21,8 @@
 
 /* What is set up, in this order. */
 struct service {
-	struct manifest *manifest;
+	struct manifest *manifests[CLI_MAX_GIVEN];
+	size_t n_manifests;
 	int kvm_fd;
 	struct monitor *monitor;
 };
@@ -38,57 +40,44 @@ static int complain_at(const char *lines)
 	return CLI_FAILED;
 }
 
-static int read_manifest(const struct cli_call *call, struct service *service)
+static int read_manifests(const struct cli_call *call, struct service *service)
 {
-	const char *policies[CLI_MAX_GIVEN], *data[CLI_MAX_GIVEN];
-	struct manifest_options options = {
-		.n_policies = cli_values(call, "--policy", policies),
-		.n_data = cli_values(call, "--data", data),
-		.data = data,
-		.program_dir = cli_value(call, "--programs"),
-	};
 	char why[WHY_BYTES] = "";
+	int status = cli_load_manifests(call, service->manifests, &service->n_manifests, why);
 
-	options.policies = options.n_policies ? policies : NULL;
-	for (size_t i = 0; i < options.n_data; i++)
-		if (!strchr(data[i], '='))
-			return cli_usage(call, "--data %s: expected DOMAIN=FILE", data[i]);
-	if (!call->n_operands && !options.policies)
-		return cli_usage(call, "without a manifest it needs a policy: --policy FILE");
-	if (call->n_operands)
-		manifest_load(call->operands[0], &options, &service->manifest, why);
-	else
-		manifest_without_guest(&options, &service->manifest, why);
-	return service->manifest ? CLI_DONE : complain_at(why);
+	return status == CLI_FAILED ? complain_at(why) : status;
 }
 
 static int open_kvm(const struct cli_call *call, struct service *service)
 {
 	const char *path = cli_value(call, "--kvm");
 	char why[WHY_BYTES];
+	bool needed = service->manifests[0]->n_guests > 0;
 
-	CHECK(service->manifest);
-	if (service->manifest->n_domains == 0)
-		return CLI_DONE;
+	/* A monitor without a guest may be given one later, but it need not run where there is no KVM. */
+	CHECK(service->n_manifests > 0);
 	if (path) {
 		service->kvm_fd = open(path, O_RDWR | O_CLOEXEC);
 		snprintf(why, sizeof(why), "%s: %s", path, strerror(errno));
 	} else {
 		service->kvm_fd = machine_open_kvm(why);
 	}
-	if (service->kvm_fd < 0 || machine_check_kvm(service->kvm_fd, why) < 0)
-		return complain(why);
-	return CLI_DONE;
+	if (service->kvm_fd >= 0 && machine_check_kvm(service->kvm_fd, why) < 0) {
+		close(service->kvm_fd);
+		service->kvm_fd = -1;
+	}
+	return service->kvm_fd < 0 && needed ? complain(why) : CLI_DONE;
 }
 
 static int create_monitor(const struct cli_call *call, bool serve, struct service *service)
 {
-	CHECK(service->manifest);
+	CHECK(service->n_manifests > 0);
 	struct monitor_options options = {
 		.launcher = call->launcher,
-		.manifest = service->manifest,
+		.manifests = service->manifests,
+		.n_manifests = service->n_manifests,
 		.kvm_fd = service->kvm_fd,
-		.stop = service->manifest->stop,
+		.stop = service->manifests[0]->stop,
 		.quiet = cli_has(call, "--quiet"),
 		.serve = serve,
 	};
@@ -96,7 +85,7 @@ static int create_monitor(const struct cli_call *call, bool serve, struct servic
 	int mode, status = CLI_DONE;
 
 	if (!cli_stop_mode(call, &mode) ||
-	    !cli_seconds(call, "--deadline", MAX_DEADLINE_SECONDS, service->manifest->deadline_seconds,
+	    !cli_seconds(call, "--deadline", MAX_DEADLINE_SECONDS, service->manifests[0]->deadline_seconds,
 	                 &options.deadline_seconds))
 		return CLI_USAGE;
 	if (mode >= 0)
@@ -139,7 +128,7 @@ static int start_and_serve(struct service *service)
 static int serve(const struct cli_call *call, bool for_ever)
 {
 	struct service service = {.kvm_fd = -1};
-	int status = read_manifest(call, &service);
+	int status = read_manifests(call, &service);
 
 	if (status == CLI_DONE)
 		status = open_kvm(call, &service);
@@ -154,7 +143,8 @@ static int serve(const struct cli_call *call, bool for_ever)
 	monitor_destroy(service.monitor);
 	if (service.kvm_fd >= 0)
 		close(service.kvm_fd);
-	manifest_free(service.manifest);
+	while (service.n_manifests > 0)
+		manifest_free(service.manifests[--service.n_manifests]);
 	return status;
 }
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "monitor/loop.h"
@@ -14,7 +13,7 @@
 #define STEP_NS 5000000ull /* how often a condition is looked at when nothing happens */
 #define CHANGE_SECONDS 60.0
 
-/* The manifest's text as a file that manifest_load can read; relative paths start at the present folder. */
+/* Relative paths start at the present folder. */
 static int load_text(const struct stage_options *options, struct manifest **manifest,
                      char why[static WHY_BYTES])
 {
@@ -22,21 +21,8 @@ static int load_text(const struct stage_options *options, struct manifest **mani
 	                                .n_policies = options->n_policies,
 	                                .program_dir = options->program_dir,
 	                                .directory = "./"};
-	size_t bytes = strlen(options->manifest);
-	int fd = memfd_create("manifest", MFD_CLOEXEC);
-	char path[32];
-	int error = 0;
 
-	if (fd < 0 || write(fd, options->manifest, bytes) != (ssize_t)bytes) {
-		snprintf(why, WHY_BYTES, "the manifest's text: %s", strerror(errno));
-		error = -EIO;
-	}
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	if (error == 0)
-		error = manifest_load(path, &from, manifest, why);
-	if (fd >= 0)
-		close(fd);
-	return error;
+	return manifest_parse("manifest", options->manifest, strlen(options->manifest), &from, manifest, why);
 }
 
 int stage_open(const struct stage_options *options, struct stage **out, char **why)
@@ -54,7 +40,8 @@ int stage_open(const struct stage_options *options, struct stage **out, char **w
 	if (error == 0) {
 		struct monitor_options from = {
 			.launcher = options->launcher,
-			.manifest = stage->manifest,
+			.manifests = &stage->manifest,
+			.n_manifests = 1,
 			.kvm_fd = stage->kvm_fd,
 			.stop = stage->manifest->stop,
 			.deadline_seconds = options->deadline_seconds > 0 ? options->deadline_seconds : 10.0,

@@ -32,6 +32,7 @@
 
 /* Per host; enforced by monitor/. */
 #define MAX_GUESTS 64u
+#define MAX_MANIFEST_BYTES (1u << 20)
 #define MAX_CONTROL_CLIENTS 64u
 #define MAX_CONTROL_REQUEST_BYTES (64u << 10)
 #define MAX_POLICY_FILES 32u

@@ -195,25 +195,25 @@ Test(manifest, what_is_right_is_read)
 	options.data = data;
 	options.n_data = 1;
 	cr_assert_eq(manifest_load(path, &options, &manifest, why), 0, "%s", why);
-	cr_expect_str_eq(manifest->name, "g");
-	cr_expect_eq(manifest->n_vcpus, 2);
-	cr_expect_eq(manifest->bulk_bytes, 0);
+	cr_expect_str_eq(manifest->guests[0].name, "g");
+	cr_expect_eq(manifest->guests[0].n_vcpus, 2);
+	cr_expect_eq(manifest->guests[0].bulk_bytes, 0);
 	cr_expect_eq(manifest->stop, STOP_NONE);
 	cr_expect_eq(manifest->deadline_seconds, 0.5);
 	cr_expect_str_eq(manifest->audit_path, test_path("trail"));
 	cr_expect_eq(manifest->n_policies, 1);
 	cr_expect_eq(manifest->clients[0].uid, 7);
 	cr_expect_eq(manifest->clients[0].line, 5);
-	cr_expect_eq(manifest->n_domains, 2);
-	cr_expect_eq(manifest->domains[0].line, 6);
-	cr_expect_eq(manifest->domains[0].n_services, 2);
-	cr_expect_str_eq(manifest->domains[0].services[1].context, "u:r:y:s0");
-	cr_expect_eq(manifest->domains[0].n_arguments, 3);
-	cr_expect_str_eq(manifest->domains[0].arguments[0], "a");
-	cr_expect_str_eq(manifest->domains[0].arguments[2], "2");
-	cr_expect_eq(manifest->domains[0].data_fd, -1);
-	cr_expect_gt(manifest->domains[1].data_bytes, 1000);
-	cr_expect_lt(pwrite(manifest->domains[1].data_fd, "x", 1, 0), 0, "the copy is sealed");
+	cr_expect_eq(manifest->guests[0].n_domains, 2);
+	cr_expect_eq(manifest->guests[0].domains[0].line, 6);
+	cr_expect_eq(manifest->guests[0].domains[0].n_services, 2);
+	cr_expect_str_eq(manifest->guests[0].domains[0].services[1].context, "u:r:y:s0");
+	cr_expect_eq(manifest->guests[0].domains[0].n_arguments, 3);
+	cr_expect_str_eq(manifest->guests[0].domains[0].arguments[0], "a");
+	cr_expect_str_eq(manifest->guests[0].domains[0].arguments[2], "2");
+	cr_expect_eq(manifest->guests[0].domains[0].data_fd, -1);
+	cr_expect_gt(manifest->guests[0].domains[1].data_bytes, 1000);
+	cr_expect_lt(pwrite(manifest->guests[0].domains[1].data_fd, "x", 1, 0), 0, "the copy is sealed");
 	manifest_free(manifest);
 }
 
