@@ -14,6 +14,7 @@
 #include "monitor/audit_outlet.h"
 #include "monitor/audit_ring.h"
 #include "monitor/audit_throttle.h"
+#include "monitor/confine.h"
 #include "monitor/loop.h"
 
 #define STOP_NS 1000000000ull
@@ -305,6 +306,7 @@ static void *writer_main(void *opaque)
 		};
 		uint64_t count;
 
+		confine_thread(); /* it began before there was anything to be confined to */
 		if (poll(fds, 3, patience) <= 0)
 			continue;
 		if (fds[0].revents && read(audit->kick_fd, &count, sizeof(count)) < 0)

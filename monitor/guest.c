@@ -7,6 +7,7 @@
 
 #include "monitor/audit.h"
 #include "monitor/channel.h"
+#include "monitor/confine.h"
 #include "monitor/loop.h"
 #include "monitor/mediation.h"
 #include "monitor/posture.h"
@@ -48,10 +49,17 @@ static void on_crash(void *owner, const struct machine_crash *crash)
 	registry_kick(registry);
 }
 
+static void on_began(void *owner)
+{
+	(void)owner;
+	confine_thread();
+}
+
 static const struct machine_handlers handlers = {
 	.request = mediation_request,
 	.log = on_log,
 	.crashed = on_crash,
+	.began = on_began,
 };
 
 /* ---- building ---- */

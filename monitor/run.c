@@ -11,6 +11,7 @@
 #include "monitor/cli.h"
 #include "monitor/cli_manifest.h"
 #include "monitor/client.h"
+#include "monitor/confine.h"
 #include "monitor/control.h"
 #include "monitor/manifest.h"
 #include "monitor/monitor.h"
@@ -120,6 +121,8 @@ static int start_and_serve(struct service *service)
 {
 	char why[WHY_BYTES];
 
+	if (confine_process(-1, why) < 0)
+		return complain(why);
 	if (monitor_start(service->monitor, why) < 0)
 		return complain(why);
 	return monitor_run(service->monitor);

@@ -77,6 +77,8 @@ struct machine_handlers {
 	void (*log)(void *owner, uint32_t domain, const char *text, uint64_t n_lost);
 	/* Crash of a domain (the guest goes on) or, with NO_DOMAIN, of the guest (once). */
 	void (*crashed)(void *owner, const struct machine_crash *crash);
+	/* A vCPU's thread has begun: the place to confine it. */
+	void (*began)(void *owner);
 };
 
 enum machine_state {

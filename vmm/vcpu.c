@@ -198,6 +198,8 @@ static void *vcpu_thread(void *argument)
 	sigemptyset(&kicks);
 	sigaddset(&kicks, kick_signal());
 	pthread_sigmask(SIG_UNBLOCK, &kicks, NULL);
+	if (vcpu->machine->handlers.began != NULL)
+		vcpu->machine->handlers.began(vcpu->machine->owner);
 	loop(vcpu);
 	run_of_thread = NULL;
 	stop_gone(&vcpu->stop);
