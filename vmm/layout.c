@@ -61,9 +61,6 @@ static uint64_t stride_for(uint64_t bulk_bytes)
 
 static int numbers_check(const struct machine_spec *spec, char *why)
 {
-	if (spec->n_vcpus == 0 || spec->n_vcpus > MAX_VCPUS)
-		return refuse(why, "guest %s: %u vCPUs: it needs 1 to %u", spec->name, spec->n_vcpus,
-		              MAX_VCPUS);
 	if (spec->n_domains == 0 || spec->n_domains > MAX_DOMAINS)
 		return refuse(why, "guest %s: %u domains: it needs 1 to %u", spec->name, spec->n_domains,
 		              MAX_DOMAINS);
@@ -303,6 +300,9 @@ int layout_plan(const struct machine_spec *spec, const void *kernel_image, size_
 {
 	memset(layout, 0, sizeof(*layout));
 	int error = name_check(spec->name, "guest", why);
+	if (error == 0 && (spec->n_vcpus == 0 || spec->n_vcpus > MAX_VCPUS))
+		error = refuse(why, "guest %s: %u vCPUs: it needs 1 to %u", spec->name, spec->n_vcpus,
+		               MAX_VCPUS);
 	if (error == 0)
 		error = numbers_check(spec, why);
 	if (error == 0)
@@ -312,6 +312,28 @@ int layout_plan(const struct machine_spec *spec, const void *kernel_image, size_
 	if (error != 0)
 		layout_release(layout);
 	return error;
+}
+
+int layout_plan_windows(const struct machine_spec *spec, struct layout *layout, char why[static WHY_BYTES])
+{
+	memset(layout, 0, sizeof(*layout));
+	int error = name_check(spec->name, "guest", why);
+	if (error == 0)
+		error = numbers_check(spec, why);
+	for (uint32_t i = 0; error == 0 && i < spec->n_domains; i++) {
+		const struct domain_spec *domain = &spec->domains[i];
+
+		error = name_check(domain->name, "port", why);
+		if (error == 0 && (domain->n_slots == 0 || domain->n_slots > MAX_SLOTS))
+			error = refuse(why, "port %s: %u slots: 1 to %u", domain->name, domain->n_slots,
+			               MAX_SLOTS);
+	}
+	if (error != 0)
+		return error;
+	layout->n_domains = spec->n_domains;
+	layout->bulk_bytes = spec->bulk_bytes;
+	layout->slot_stride = stride_for(spec->bulk_bytes);
+	return slots_place(layout, spec, why);
 }
 
 void layout_release(struct layout *layout)

@@ -63,6 +63,10 @@ struct boot_facts {
 int layout_plan(const struct machine_spec *spec, const void *kernel_image, size_t kernel_bytes,
                 struct layout *layout, char why[static WHY_BYTES]);
 
+/* Windows alone, for a machine without vCPUs (machine.h): spec has names, slots and the bulk area. -EINVAL
+ * and a line. */
+int layout_plan_windows(const struct machine_spec *spec, struct layout *layout, char why[static WHY_BYTES]);
+
 /* ram: layout->ram_bytes zeroed bytes. -errno of getrandom. */
 int layout_fill(struct layout *layout, const struct machine_spec *spec, const void *kernel_image,
                 const struct boot_facts *facts, uint8_t *ram);

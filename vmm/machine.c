@@ -37,9 +37,11 @@ static struct machine *machine_new(const struct machine_handlers *handlers, void
 
 	if (machine == NULL)
 		return NULL;
-	machine->handlers = *handlers;
+	if (handlers != NULL)
+		machine->handlers = *handlers;
 	machine->owner = owner;
-	machine->vm_fd = machine->ended_fd = machine->outbox_fd = machine->outbox_read_fd = -1;
+	machine->vm_fd = machine->ended_fd = machine->wake_fd = machine->outbox_fd = machine->outbox_read_fd =
+		-1;
 	for (uint32_t i = 0; i < MAX_VCPUS; i++)
 		machine->vcpu[i].fd = -1;
 	stop_group_init(&machine->group, machine->name);
@@ -131,6 +133,40 @@ int machine_create(const struct machine_spec *spec, const struct machine_handler
 	return 0;
 }
 
+static int windows_create(struct machine *machine, const struct machine_spec *spec, char *why)
+{
+	int error = layout_plan_windows(spec, &machine->layout, why);
+
+	if (error != 0)
+		return error;
+	names_copy(machine, spec);
+	machine->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	machine->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (machine->ended_fd < 0 || machine->wake_fd < 0) {
+		snprintf(why, WHY_BYTES, "guest %s: eventfd: %s", machine->name, strerror(errno));
+		return -errno;
+	}
+	return memory_create(machine, spec, why);
+}
+
+int machine_create_windows(const struct machine_spec *spec, struct machine **created,
+                           char why[static WHY_BYTES])
+{
+	struct machine *machine = machine_new(NULL, NULL);
+	int error = -ENOMEM;
+
+	*created = NULL;
+	if (machine == NULL)
+		snprintf(why, WHY_BYTES, "guest %s: no memory", spec->name);
+	else
+		error = windows_create(machine, spec, why);
+	if (error != 0)
+		machine_destroy(machine);
+	else
+		*created = machine;
+	return error;
+}
+
 /* ---- running and ending ---- */
 
 /* True: this call made the change. */
@@ -205,7 +241,8 @@ void machine_kill(struct machine *machine)
 
 	/* The mark before the window: see finish() in window.c. */
 	__atomic_store_n(&machine->killed, 1, __ATOMIC_SEQ_CST);
-	CHECK(mprotect(machine->inbox, machine->window_bytes, PROT_NONE) == 0);
+	if (machine->wake_fd < 0)
+		CHECK(mprotect(machine->inbox, machine->window_bytes, PROT_NONE) == 0);
 	stop_leave(&machine->group, true);
 	if (changed)
 		ended_tell(machine);
@@ -246,6 +283,7 @@ int machine_retire(struct machine *machine)
 	/* The VM before its memory: no memslot ever points to memory that is gone. */
 	close_once(&machine->vm_fd);
 	close_once(&machine->ended_fd);
+	close_once(&machine->wake_fd);
 	memory_retire(machine);
 	return 0;
 }
@@ -320,6 +358,8 @@ uint64_t machine_bulk_bytes(const struct machine *machine)
 enum domain_run_state machine_domain_state(const struct machine *machine, uint32_t domain)
 {
 	CHECK(domain < machine->layout.n_domains);
+	if (machine->ram == NULL)
+		return DOMAIN_RUNNABLE;
 	const struct kernel_domain *states = (const void *)(machine->ram + machine->layout.domains.gpa);
 	uint32_t raw_state = __atomic_load_n(&states[domain].state, __ATOMIC_RELAXED);
 
@@ -340,10 +380,21 @@ struct domain_page *machine_domain_page(struct machine *machine, uint32_t domain
 	return (struct domain_page *)(machine->record + machine->layout.domain[domain].record_offset);
 }
 
+int machine_wake_fd(const struct machine *machine)
+{
+	return machine->wake_fd;
+}
+
 void machine_wake(struct machine *machine, uint32_t vcpu)
 {
-	CHECK(vcpu < machine->layout.n_vcpus);
-	kvm_wake(machine->vm_fd, vcpu, VECTOR_WAKE);
+	const uint64_t one = 1;
+
+	if (machine->wake_fd < 0) {
+		CHECK(vcpu < machine->layout.n_vcpus);
+		kvm_wake(machine->vm_fd, vcpu, VECTOR_WAKE);
+	} else if (write(machine->wake_fd, &one, sizeof(one)) < 0) {
+		CHECK(errno == EAGAIN); /* the counter is full: it reads as written */
+	}
 }
 
 int machine_ended_fd(const struct machine *machine)

@@ -117,6 +117,19 @@ int machine_check_kvm(int kvm_fd, char why[static WHY_BYTES]);
 int machine_create(const struct machine_spec *spec, const struct machine_handlers *handlers, void *owner,
                    struct machine **machine, char why[static WHY_BYTES]);
 
+/*
+ * One without VM and vCPUs: windows, outbox file and records alone, for ends of channels that this process
+ * itself holds. Of spec: name, domains' names and slots, bulk_bytes. machine_start, stops and
+ * machine_shutdown find nobody to wait for; machine_wake adds to machine_wake_fd. machine_kill leaves its
+ * inbox window as it is: the reader is this process, which looks at its records. -EINVAL, -ENOMEM, -errno and
+ * a line.
+ */
+int machine_create_windows(const struct machine_spec *spec, struct machine **machine,
+                           char why[static WHY_BYTES]);
+
+/* An eventfd, the machine's own; -1: it has vCPUs. */
+int machine_wake_fd(const struct machine *machine);
+
 /* Starts the vCPU threads. -errno of pthread_create: the machine then has ended. */
 int machine_start(struct machine *machine, char why[static WHY_BYTES]);
 

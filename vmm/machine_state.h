@@ -66,6 +66,7 @@ struct machine {
 	struct layout layout;
 	struct exit_ranges ranges;
 	int vm_fd, ended_fd;
+	int wake_fd; /* of a machine without vCPUs: machine_wake writes it; else -1 */
 	uint32_t first_core;
 	uint64_t window_bytes;
 	uint8_t *ram, *outbox, *inbox, *record;

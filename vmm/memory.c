@@ -28,6 +28,15 @@ static int failed(const struct machine *machine, const char *what, char *why)
 	return -error;
 }
 
+/* A machine without a VM has the memory alone. */
+static int memslot_add(const struct machine *machine, uint32_t memslot, uint64_t gpa, void *memory,
+                       uint64_t bytes, bool read_only, const char *what, char *why)
+{
+	if (machine->vm_fd < 0)
+		return 0;
+	return kvm_memslot_add(machine->vm_fd, memslot, gpa, memory, bytes, read_only, what, why);
+}
+
 /* Zero pages, 2 MiB aligned so that huge pages are possible. NULL and errno. */
 static uint8_t *reserve(uint64_t bytes, int protection)
 {
@@ -60,11 +69,13 @@ static int keep_private(void *memory, uint64_t bytes)
 
 static int ram_create(struct machine *machine, char *why)
 {
+	if (machine->layout.ram_bytes == 0)
+		return 0;
 	machine->ram = reserve(machine->layout.ram_bytes, PROT_READ | PROT_WRITE);
 	if (machine->ram == NULL || keep_private(machine->ram, machine->layout.ram_bytes) != 0)
 		return failed(machine, "RAM", why);
-	return kvm_memslot_add(machine->vm_fd, MEMSLOT_RAM, GPA_RAM, machine->ram, machine->layout.ram_bytes,
-	                       false, "memslot of RAM", why);
+	return memslot_add(machine, MEMSLOT_RAM, GPA_RAM, machine->ram, machine->layout.ram_bytes, false,
+	                   "memslot of RAM", why);
 }
 
 /* The writable descriptor stays for punching holes; peers map the read-only one. */
@@ -91,8 +102,8 @@ static int outbox_create(struct machine *machine, char *why)
 	         machine->outbox_fd, 0) == MAP_FAILED ||
 	    keep_private(machine->outbox, machine->window_bytes) != 0)
 		return failed(machine, "outbox window", why);
-	return kvm_memslot_add(machine->vm_fd, MEMSLOT_OUTBOX, GPA_OUTBOX, machine->outbox,
-	                       machine->window_bytes, false, "memslot of the outbox window", why);
+	return memslot_add(machine, MEMSLOT_OUTBOX, GPA_OUTBOX, machine->outbox, machine->window_bytes, false,
+	                   "memslot of the outbox window", why);
 }
 
 /*
@@ -104,8 +115,8 @@ static int inbox_create(struct machine *machine, char *why)
 	machine->inbox = reserve(machine->window_bytes, PROT_READ);
 	if (machine->inbox == NULL)
 		return failed(machine, "inbox window", why);
-	return kvm_memslot_add(machine->vm_fd, MEMSLOT_INBOX, GPA_INBOX, machine->inbox,
-	                       machine->window_bytes, true, "memslot of the inbox window", why);
+	return memslot_add(machine, MEMSLOT_INBOX, GPA_INBOX, machine->inbox, machine->window_bytes, true,
+	                   "memslot of the inbox window", why);
 }
 
 static int record_create(struct machine *machine, char *why)
@@ -113,8 +124,8 @@ static int record_create(struct machine *machine, char *why)
 	machine->record = reserve(machine->layout.record_bytes, PROT_READ | PROT_WRITE);
 	if (machine->record == NULL || keep_private(machine->record, machine->layout.record_bytes) != 0)
 		return failed(machine, "record window", why);
-	return kvm_memslot_add(machine->vm_fd, MEMSLOT_RECORD, GPA_RECORD, machine->record,
-	                       machine->layout.record_bytes, true, "memslot of the record window", why);
+	return memslot_add(machine, MEMSLOT_RECORD, GPA_RECORD, machine->record, machine->layout.record_bytes,
+	                   true, "memslot of the record window", why);
 }
 
 /* Its size must hold for good: a file that shrinks would end the guest, one that changes was not agreed on.
@@ -153,8 +164,8 @@ static int data_create(struct machine *machine, uint32_t domain, const struct do
 	    keep_private(memory, span->bytes) != 0)
 		return failed(machine, "data file", why);
 	machine->ranges.data_end = span->gpa + span->bytes;
-	return kvm_memslot_add(machine->vm_fd, MEMSLOT_DATA + domain, span->gpa, memory, span->bytes, true,
-	                       "memslot of a data file", why);
+	return memslot_add(machine, MEMSLOT_DATA + domain, span->gpa, memory, span->bytes, true,
+	                   "memslot of a data file", why);
 }
 
 /* A table from 2 MiB units of window to domains: each domain's slots are whole units. */

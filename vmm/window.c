@@ -28,7 +28,7 @@ static bool is_killed(const struct machine *machine)
  */
 static int finish(const struct machine *machine, uint8_t *start, uint64_t bytes)
 {
-	if (is_killed(machine))
+	if (is_killed(machine) && machine->wake_fd < 0)
 		CHECK(mprotect(start, bytes, PROT_NONE) == 0);
 	return 0;
 }
