@@ -14,6 +14,7 @@
 #include "monitor/control_request.h"
 #include "monitor/control_socket.h"
 #include "monitor/loop.h"
+#include "monitor/peer.h"
 #include "monitor/posture.h"
 #include "monitor/registry.h"
 #include "monitor/suggest.h"
@@ -40,7 +41,7 @@ struct control_client {
 struct control {
 	struct monitor *monitor;
 	struct control_socket socket;
-	policy_sid *sids; /* of manifest->clients */
+	struct peers *peers;
 	struct control_client *first;
 	uint32_t n_clients;
 	struct loop_timer accept_again;
@@ -245,21 +246,6 @@ static void refuse(struct control *control, int fd, uid_t uid, const char *why)
 	audit_notice(control->monitor->audit, "PORTCULLIS_CONTROL", "refused uid=%u: %s", (unsigned)uid, why);
 }
 
-/* Who it is, by the kernel's word. False: nobody that we know. */
-static bool identify(const struct control *control, uid_t uid, policy_sid *sid)
-{
-	const struct manifest *manifest = control->monitor->manifest;
-
-	*sid = SID_NONE;
-	for (size_t i = 0; i < manifest->n_clients; i++) {
-		if (manifest->clients[i].uid == uid) {
-			*sid = control->sids[i];
-			return true;
-		}
-	}
-	return uid == 0 || uid == getuid();
-}
-
 static bool has_place(const struct control *control, uid_t uid, policy_sid sid)
 {
 	uint32_t n_same = 0, n_others = 0;
@@ -305,11 +291,8 @@ static void admit(struct control *control, int fd)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes)) {
 		close(fd);
-	} else if (!identify(control, peer.uid, &sid)) {
-		snprintf(why, sizeof(why),
-		         "access denied: uid %u has no context here; the manifest gives it one: clients = ( "
-		         "{ uid = %u; context = \"...\"; } );",
-		         (unsigned)peer.uid, (unsigned)peer.uid);
+	} else if (!peers_identify(control->peers, peer.uid, &sid)) {
+		peers_refuse(peer.uid, why);
 		refuse(control, fd, peer.uid, why);
 	} else if (!has_place(control, peer.uid, sid)) {
 		refuse(control, fd, peer.uid, "too many clients; try again");
@@ -349,31 +332,10 @@ static void on_accept_again(void *opaque)
 
 /* ---- life ---- */
 
-static int map_clients(struct control *control, char why[static WHY_BYTES])
-{
-	struct monitor *monitor = control->monitor;
-	const struct manifest *manifest = monitor->manifest;
-	struct registry *registry = registry_lock(monitor);
-	int error = 0;
-
-	for (size_t i = 0; error == 0 && i < manifest->n_clients; i++) {
-		const struct manifest_client *client = &manifest->clients[i];
-
-		error = sid_intern(monitor->posture->sids, client->context, &control->sids[i]);
-		if (error == 0 && !sid_known(monitor->posture->sids, control->sids[i]))
-			error = -EINVAL;
-		if (error < 0)
-			snprintf(why, WHY_BYTES, "%s:%u: the policy does not know the context %s of uid %u",
-			         manifest->path, client->line, client->context, (unsigned)client->uid);
-	}
-	registry_unlock(registry);
-	return error;
-}
-
 int control_open(struct monitor *monitor, const char *path, char why[static WHY_BYTES])
 {
 	struct control *control = calloc(1, sizeof(*control));
-	int error = -ENOMEM;
+	int error;
 
 	snprintf(why, WHY_BYTES, "%s", strerror(ENOMEM));
 	if (!control)
@@ -382,11 +344,10 @@ int control_open(struct monitor *monitor, const char *path, char why[static WHY_
 	control->socket = (struct control_socket){.fd = -1, .lock_fd = -1};
 	control->accept_again.fn = on_accept_again;
 	control->accept_again.opaque = control;
-	control->sids = calloc(monitor->manifest->n_clients + 1, sizeof(*control->sids));
-	if (control->sids)
-		error = map_clients(control, why);
+	error = peers_create(monitor, &control->peers, why);
 	if (error == 0)
-		error = control_socket_open(path, monitor->manifest->n_clients > 0, &control->socket, why);
+		error = control_socket_open(path, SOCK_SEQPACKET, peers_any(control->peers), &control->socket,
+		                            why);
 	if (error == 0) {
 		error = loop_add(monitor->loop, control->socket.fd, EPOLLIN, on_connect, control);
 		if (error < 0)
@@ -394,7 +355,7 @@ int control_open(struct monitor *monitor, const char *path, char why[static WHY_
 	}
 	if (error < 0) {
 		control_socket_close(&control->socket);
-		free(control->sids);
+		peers_destroy(control->peers);
 		free(control);
 		return error;
 	}
@@ -414,6 +375,6 @@ void control_close(struct monitor *monitor)
 	loop_disarm(monitor->loop, &control->accept_again);
 	loop_remove(monitor->loop, control->socket.fd);
 	control_socket_close(&control->socket);
-	free(control->sids);
+	peers_destroy(control->peers);
 	free(control);
 }

@@ -69,7 +69,7 @@ static struct sockaddr_un address_of(const char *path)
 }
 
 /* Removes what a monitor left behind that did not end in order. */
-static int take_over(const char *path, char why[static WHY_BYTES])
+static int take_over(const char *path, int type, char why[static WHY_BYTES])
 {
 	struct sockaddr_un address = address_of(path);
 	struct stat status;
@@ -80,7 +80,7 @@ static int take_over(const char *path, char why[static WHY_BYTES])
 		return errno == ENOENT ? 0 : fail(-errno, why, path, NULL);
 	if (!S_ISSOCK(status.st_mode))
 		return fail(-EEXIST, why, path, "exists and is no socket; it is left alone");
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return fail(-errno, why, path, NULL);
 	refused = connect(fd, (const struct sockaddr *)&address, sizeof(address)) && errno == ECONNREFUSED;
@@ -90,12 +90,12 @@ static int take_over(const char *path, char why[static WHY_BYTES])
 	return unlink(path) ? fail(-errno, why, path, NULL) : 0;
 }
 
-static int bind_socket(struct control_socket *sock, mode_t mode, char why[static WHY_BYTES])
+static int bind_socket(struct control_socket *sock, int type, mode_t mode, char why[static WHY_BYTES])
 {
 	struct sockaddr_un address = address_of(sock->path);
 	struct stat status;
 
-	sock->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	sock->fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	/* The mode of the descriptor becomes the file's: there is no moment at which others could connect. */
 	if (sock->fd < 0 || fchmod(sock->fd, 0600) ||
 	    bind(sock->fd, (const struct sockaddr *)&address, sizeof(address)))
@@ -107,7 +107,7 @@ static int bind_socket(struct control_socket *sock, mode_t mode, char why[static
 	return 0;
 }
 
-int control_socket_open(const char *path, bool for_all, struct control_socket *sock,
+int control_socket_open(const char *path, int type, bool for_all, struct control_socket *sock,
                         char why[static WHY_BYTES])
 {
 	struct sockaddr_un address;
@@ -124,9 +124,9 @@ int control_socket_open(const char *path, bool for_all, struct control_socket *s
 	else
 		error = take_lock(sock, why);
 	if (error == 0)
-		error = take_over(path, why);
+		error = take_over(path, type, why);
 	if (error == 0)
-		error = bind_socket(sock, for_all ? 0666 : 0600, why);
+		error = bind_socket(sock, type, for_all ? 0666 : 0600, why);
 	if (error < 0)
 		control_socket_close(sock);
 	return error;

@@ -1,5 +1,5 @@
 /*
- * The place of the control socket in the file system: one monitor per path.
+ * The place of a control or libvirt socket in the file system: one monitor per path.
  *
  * PATH.lock is held for the life of the monitor; who holds it may take over a
  * socket that was left behind. Both are gone after control_socket_close.
@@ -21,8 +21,9 @@ struct control_socket {
 	ino_t inode;
 };
 
-/* Errors as control_open. for_all: mode 0666, since credentials decide; otherwise 0600. */
-int control_socket_open(const char *path, bool for_all, struct control_socket *socket,
+/* Errors as control_open. type: SOCK_SEQPACKET or SOCK_STREAM. for_all: mode 0666, since credentials decide;
+ * otherwise 0600. */
+int control_socket_open(const char *path, int type, bool for_all, struct control_socket *socket,
                         char why[static WHY_BYTES]);
 void control_socket_close(struct control_socket *socket);
 

@@ -93,16 +93,12 @@ static int open_source(const char *path, char why[static WHY_BYTES])
 	return error < 0 ? error : fd;
 }
 
-int file_seal(const char *path, size_t most_bytes, size_t *bytes, char why[static WHY_BYTES])
+int file_seal_from(int from, const char *path, size_t most_bytes, size_t *bytes, char why[static WHY_BYTES])
 {
-	int from = open_source(path, why);
 	int to, error;
 
-	if (from < 0)
-		return from;
 	to = memfd_create("portcullis-file", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	error = to < 0 ? -errno : copy(from, to, most_bytes, bytes);
-	close(from);
 	if (error == 0 && fcntl(to, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL))
 		error = -errno;
 	if (error == 0 && lseek(to, 0, SEEK_SET) == 0)
@@ -115,4 +111,16 @@ int file_seal(const char *path, size_t most_bytes, size_t *bytes, char why[stati
 	if (to >= 0)
 		close(to);
 	return error;
+}
+
+int file_seal(const char *path, size_t most_bytes, size_t *bytes, char why[static WHY_BYTES])
+{
+	int from = open_source(path, why);
+	int to;
+
+	if (from < 0)
+		return from;
+	to = file_seal_from(from, path, most_bytes, bytes, why);
+	close(from);
+	return to;
 }

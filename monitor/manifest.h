@@ -153,4 +153,7 @@ void manifest_free(struct manifest *manifest);
  */
 int file_seal(const char *path, size_t most_bytes, size_t *bytes, char why[static WHY_BYTES]);
 
+/* The same of an open descriptor, which is not consumed; path is for messages. */
+int file_seal_from(int from, const char *path, size_t most_bytes, size_t *bytes, char why[static WHY_BYTES]);
+
 #endif
