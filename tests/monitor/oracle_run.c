@@ -20,6 +20,7 @@
 #include "guest/abi/call.h"
 #include "monitor/loop.h"
 #include "tests/monitor/kind_support.h"
+#include "tests/support/rounds.h"
 
 #define LOOK_NS 100000ull
 
@@ -216,7 +217,7 @@ static void operate(void)
 /* R1 to R14, I1, I4, I5, I8 at once: whatever happened before, flows are as the decisions say. */
 Test(oracle, flows_are_what_decisions_say)
 {
-	uint64_t n = number_from("PORTCULLIS_ORACLE_OPERATIONS", 3000);
+	uint64_t n = number_from("PORTCULLIS_ORACLE_OPERATIONS", SAMPLED(3000));
 
 	oracle.seed = oracle.random = number_from("PORTCULLIS_ORACLE_SEED", 1);
 	open_world();

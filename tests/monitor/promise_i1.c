@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tests/monitor/world.h"
+#include "tests/support/rounds.h"
 #include "vmm/window.h"
 
 #define ROUNDS_VARIABLE "PORTCULLIS_TEST_ROUNDS" /* fewer, for the control build */
@@ -185,7 +186,7 @@ static void run_rounds(enum stop_mode stop, unsigned rounds)
 /* I1, I4, R1, R7: each push takes one channel away and restores another, 1,000 times. */
 Test(promise, i1_complete_stop_all)
 {
-	run_rounds(STOP_ALL, 1000);
+	run_rounds(STOP_ALL, SAMPLED(1000));
 }
 
 Test(promise, i1_complete_stop_affected)

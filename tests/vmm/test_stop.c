@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "tests/support/rounds.h"
 #include "vmm/vcpu.h"
 
 #define SECOND_NS 1000000000ull
@@ -114,24 +115,24 @@ static void stop_and_resume(const char *kernel, uint32_t n_vcpus, int n_pairs)
  */
 Test(stop, p2_back_to_back_in_ring_3, .timeout = 600)
 {
-	stop_and_resume("enter", 1, 40000);
+	stop_and_resume("enter", 1, SAMPLED(40000));
 }
 
 Test(stop, p2_back_to_back_halted, .timeout = 600)
 {
-	stop_and_resume("halt", 1, 38500);
+	stop_and_resume("halt", 1, SAMPLED(38500));
 }
 
 Test(stop, p2_back_to_back_two_vcpus, .timeout = 600)
 {
-	stop_and_resume("enter", 2, 1000);
-	stop_and_resume("halt", 2, 15000);
+	stop_and_resume("enter", 2, SAMPLED(1000));
+	stop_and_resume("halt", 2, SAMPLED(15000));
 }
 
 Test(stop, p2_back_to_back_four_vcpus, .timeout = 600)
 {
-	stop_and_resume("enter", 4, 500);
-	stop_and_resume("halt", 4, 5000);
+	stop_and_resume("enter", 4, SAMPLED(500));
+	stop_and_resume("halt", 4, SAMPLED(5000));
 }
 
 Test(stop, p3_nothing_runs_while_stopped, .timeout = 300)
@@ -219,7 +220,7 @@ static void die_once(void)
 
 Test(stop, p4_triple_fault_in_the_middle, .timeout = 300)
 {
-	for (int round = 0; round < 1000; round++)
+	for (int round = 0; round < SAMPLED(1000); round++)
 		die_once();
 }
 
@@ -231,7 +232,7 @@ Test(stop, p5_every_hypercall_while_stops_arrive, .timeout = 300)
 
 	rig_create(&rig, &(struct rig_spec){.kernel = "calls", .n_vcpus = 2});
 	rig_start(&rig);
-	for (int round = 0; round < 1000; round++) {
+	for (int round = 0; round < SAMPLED(1000); round++) {
 		rig_stop(&rig);
 		uint64_t calls = rig_load(&rig.n_requests);
 		cr_assert(rig.machine->vcpu[0].pending == false && rig.machine->vcpu[1].pending == false);
