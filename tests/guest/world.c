@@ -337,7 +337,8 @@ static void on_crashed(void *owner, const struct machine_crash *crash)
 struct world *world_start(const struct world_domain *domains, uint32_t n_domains, uint32_t n_vcpus,
                           enum world_flows flows)
 {
-	static const struct machine_handlers handlers = {on_request, on_log, on_crashed};
+	static const struct machine_handlers handlers = {
+		.request = on_request, .log = on_log, .crashed = on_crashed};
 	static struct domain_spec specs[MAX_DOMAINS];
 	struct world *world = calloc(1, sizeof(*world));
 	struct machine_spec spec = {.name = "test", .n_vcpus = n_vcpus, .n_domains = n_domains};
