@@ -5,6 +5,7 @@
 
 #include "guest/abi/call.h"
 #include "guest/abi/record.h"
+#include "monitor/bells.h"
 #include "monitor/channel_memory.h"
 #include "monitor/guest.h"
 #include "vmm/check.h"
@@ -150,8 +151,8 @@ static int why_no_server_end(const struct service *service)
 	return service->n_backlog >= MAX_BACKLOG ? CALL_BUSY : CALL_NO_SLOT;
 }
 
-static int take_ends(struct channel *channel, struct domain *client, struct service *service,
-                     const struct verdict *verdict)
+static int try_ends(struct channel *channel, struct domain *client, struct service *service,
+                    const struct verdict *verdict)
 {
 	bool blind = !verdict->open[SIDE_SERVER] && !verdict->flowctl[SIDE_CLIENT];
 	int slot = domain_take_slot(client, channel, SIDE_CLIENT);
@@ -167,6 +168,20 @@ static int take_ends(struct channel *channel, struct domain *client, struct serv
 	}
 	domain_give_slot(client, (uint32_t)slot);
 	return why_no_server_end(service);
+}
+
+/* CALL_OK, or nothing was taken. */
+static int take_ends(struct channel *channel, struct domain *client, struct service *service,
+                     const struct verdict *verdict)
+{
+	int result = try_ends(channel, client, service, verdict);
+
+	if (result != CALL_OK || bells_join(channel) == 0)
+		return result;
+	for (unsigned side = 0; side < N_SIDES; side++)
+		if (channel->end[side].owns_slot)
+			domain_give_slot(channel->end[side].domain, channel->end[side].slot);
+	return CALL_NO_SLOT;
 }
 
 static void adopt(struct channel *channel, struct channel *parent)
@@ -296,6 +311,7 @@ struct channel *channel_at(struct domain *domain, uint64_t slot, enum channel_si
 static void bury(struct registry *registry, struct channel *channel)
 {
 	leave_parent(channel);
+	bells_leave(channel);
 	list_remove(registry, channel);
 	channel->dead = true;
 	if (!registry->pinned) {

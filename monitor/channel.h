@@ -56,6 +56,8 @@ struct endpoint {
 	uint64_t generation;
 	enum end_fate fate;
 	bool owns_slot;        /* false once the slot was given back */
+	struct bell *bell;     /* that it rings for a peer elsewhere: bells.h */
+	bool rings, heard;     /* counted there */
 	enum window_part part; /* what its inbox slot shows now */
 };
 

@@ -4,6 +4,7 @@
 
 #include "guest/abi/record.h"
 #include "guest/abi/ring.h"
+#include "monitor/bells.h"
 #include "monitor/guest.h"
 #include "monitor/posture.h"
 
@@ -54,16 +55,20 @@ static uint64_t word_bits(const struct channel *channel, enum channel_side side)
 	return bits | (flow_live(&channel->flow[side]) ? RECORD_OUT | RECORD_NOTIFY : 0);
 }
 
-void channel_publish(const struct channel *channel, enum channel_side side)
+void channel_publish(struct channel *channel, enum channel_side side)
 {
 	const struct endpoint *end = &channel->end[side];
 	struct slot_record *record;
 	uint64_t bits = end->fate == END_HELD ? word_bits(channel, side) : RECORD_FREE;
 
-	if (!end->owns_slot || end->domain->guest->gone)
-		return;
-	record = machine_record(end->domain->guest->machine, end->slot);
-	__atomic_store_n(&record->word, end->generation << RECORD_GENERATION_SHIFT | bits, __ATOMIC_SEQ_CST);
+	if (bits & RECORD_NOTIFY)
+		bells_bind(channel, side);
+	if (end->owns_slot && !end->domain->guest->gone) {
+		record = machine_record(end->domain->guest->machine, end->slot);
+		__atomic_store_n(&record->word, end->generation << RECORD_GENERATION_SHIFT | bits,
+		                 __ATOMIC_SEQ_CST);
+	}
+	bells_unbind(channel, side, bits & RECORD_NOTIFY);
 }
 
 /*
@@ -91,6 +96,7 @@ void channel_describe(const struct channel *channel, enum channel_side side)
 	record->bulk_bytes = (uint32_t)channel_bulk_bytes(channel);
 	record->opened_at_policy = channel->opened_at_policy;
 	record->peer_domain = near ? (uint16_t)peer->domain->index : RECORD_PEER_ELSEWHERE;
+	record->doorbell = near ? 0 : peer->domain->guest->number;
 	record->peer_vcpu = (uint16_t)peer->domain->vcpu;
 	memset(record->service, 0, sizeof(record->service));
 	memset(record->peer_context, 0, sizeof(record->peer_context));

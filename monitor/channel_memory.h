@@ -21,8 +21,8 @@ bool channel_hears(const struct channel *channel, enum channel_side side);
 /* Fills in the words of the end's record that stand while it is not free; before its first publish. */
 void channel_describe(const struct channel *channel, enum channel_side side);
 
-/* Publishes what the end's domain may know: one atomic word. */
-void channel_publish(const struct channel *channel, enum channel_side side);
+/* Publishes what the end's domain may know: one atomic word; doorbells follow (bells.h). */
+void channel_publish(struct channel *channel, enum channel_side side);
 
 /* Notes what the end's inbox slot shows now. */
 void channel_shows(struct endpoint *end, enum window_part part);

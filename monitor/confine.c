@@ -72,7 +72,8 @@ static const int thread_calls[] = {
 	SCMP_SYS(clock_gettime), SCMP_SYS(sched_yield),
 	SCMP_SYS(rseq),          SCMP_SYS(set_robust_list),
 	SCMP_SYS(close),         SCMP_SYS(poll),
-	SCMP_SYS(ppoll),
+	SCMP_SYS(ppoll),         SCMP_SYS(eventfd2),
+	SCMP_SYS(fcntl),
 };
 
 /* The loop, the writer, and what starts a guest. */
@@ -80,7 +81,6 @@ static const int process_calls[] = {
 	SCMP_SYS(newfstatat),
 	SCMP_SYS(memfd_create),
 	SCMP_SYS(ftruncate),
-	SCMP_SYS(fcntl),
 	SCMP_SYS(fstat),
 	SCMP_SYS(lseek),
 	SCMP_SYS(pread64),
@@ -89,7 +89,6 @@ static const int process_calls[] = {
 	SCMP_SYS(dup),
 	SCMP_SYS(dup3),
 	SCMP_SYS(pipe2),
-	SCMP_SYS(eventfd2),
 
 	SCMP_SYS(epoll_create1),
 	SCMP_SYS(epoll_ctl),

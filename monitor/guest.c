@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "monitor/audit.h"
+#include "monitor/bells.h"
 #include "monitor/channel.h"
 #include "monitor/confine.h"
 #include "monitor/loop.h"
@@ -60,6 +61,7 @@ static const struct machine_handlers handlers = {
 	.log = on_log,
 	.crashed = on_crash,
 	.began = on_began,
+	.rang = bells_rang,
 };
 
 /* ---- building ---- */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -160,6 +161,17 @@ static int create_parts(struct monitor *monitor, const struct monitor_options *o
 	return error;
 }
 
+/* A guest is a dozen descriptors, and each pair of guests that talk two more. */
+static void allow_descriptors(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit); /* with fewer, some doorbells are slower (bells.h) */
+}
+
 int monitor_create(const struct monitor_options *options, struct monitor **out, char **lines)
 {
 	struct monitor *monitor = calloc(1, sizeof(*monitor));
@@ -169,6 +181,7 @@ int monitor_create(const struct monitor_options *options, struct monitor **out, 
 	*lines = NULL;
 	if (!monitor)
 		return -ENOMEM;
+	allow_descriptors();
 	monitor->launcher = options->launcher;
 	monitor->manifest = manifest_hold(options->manifests[0]);
 	monitor->kvm_fd = options->kvm_fd;

@@ -79,6 +79,7 @@ int registry_add(struct registry *registry, struct guest *guest)
 	if (registry->n_guests == MAX_GUESTS)
 		return -ENOSPC;
 	guest->index = (uint32_t)__builtin_ctzll(~registry->indices);
+	guest->number = ++registry->last_guest;
 	guest->n_refs = 1;
 	registry->indices |= 1ull << guest->index;
 	registry->guests[registry->n_guests++] = guest;

@@ -21,6 +21,7 @@
 #include "policy/sid.h"
 #include "vmm/machine.h"
 
+struct bell;
 struct channel;
 struct guest;
 
@@ -87,25 +88,28 @@ struct domain {
 	uint64_t last_ticket;
 	struct pending_connect pending;
 	uint32_t accepts_waiting;
-	bool to_wake; /* marked by commit, until it has raised the events */
+	uint32_t heard_from[MAX_GUESTS]; /* peers that ring from the guest with index i: bells.h */
+	bool to_wake;                    /* marked by commit, until it has raised the events */
 };
 
 struct guest {
 	/* Immutable after monitor_create. */
 	struct monitor *monitor;
 	char name[MAX_NAME_BYTES];
-	uint32_t index; /* below MAX_GUESTS; another guest's once this one has left the registry */
+	uint32_t index;  /* below MAX_GUESTS; another guest's once this one has left the registry */
+	uint32_t number; /* from 1, never used again */
 	uint32_t n_vcpus;
 	struct machine *machine;
 	struct domain *domains;
 	uint32_t n_domains;
 
 	/* Registry lock. */
-	uint8_t *shown;  /* of each slot, enum window_part: what its inbox slot shows */
-	bool lost;       /* crashed, killed or gone: no channel is opened any more */
-	bool ended;      /* the loop has seen its end */
-	bool gone;       /* out of the registry; only ends of channels that peers still hold refer to it */
-	uint32_t n_refs; /* the registry's, and one for each end of a channel that is not freed */
+	struct bell *bells; /* that it rings: bells.h */
+	uint8_t *shown;     /* of each slot, enum window_part: what its inbox slot shows */
+	bool lost;          /* crashed, killed or gone: no channel is opened any more */
+	bool ended;         /* the loop has seen its end */
+	bool gone;          /* out of the registry; only ends of channels that peers still hold refer to it */
+	uint32_t n_refs;    /* the registry's, and one for each end of a channel that is not freed */
 	char crash[WHY_BYTES];
 };
 
@@ -123,6 +127,7 @@ struct registry {
 	/* Registry lock. */
 	struct guest *guests[MAX_GUESTS]; /* oldest first */
 	uint32_t n_guests;
+	uint32_t last_guest;          /* number given last */
 	uint64_t indices;             /* bit i: a guest has index i */
 	struct channel *first, *last; /* all channels, oldest first */
 	uint32_t n_channels;

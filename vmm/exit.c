@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "guest/abi/call.h"
 #include "guest/abi/memory.h"
@@ -21,6 +22,11 @@ static void port_decode(struct kvm_run *run, uint64_t run_bytes, struct exit_eve
 	           run->io.data_offset <= run_bytes - sizeof(*event->count)) {
 		event->kind = EXIT_COUNT_READ;
 		event->count = (uint32_t *)((uint8_t *)run + run->io.data_offset);
+	} else if (run->io.port == DOORBELL_PORT && run->io.count == 1 && out &&
+	           run->io.size == sizeof(event->number) &&
+	           run->io.data_offset <= run_bytes - sizeof(event->number)) {
+		event->kind = EXIT_DOORBELL;
+		memcpy(&event->number, (const uint8_t *)run + run->io.data_offset, sizeof(event->number));
 	} else {
 		fatal(event, "used port 0x%x (%s, %u of %u bytes), which is not there", run->io.port,
 		      out ? "out" : "in", run->io.count, run->io.size);
@@ -67,6 +73,7 @@ void exit_decode(struct kvm_run *run, uint64_t run_bytes, const struct exit_rang
                  struct exit_event *event)
 {
 	event->count = NULL;
+	event->number = 0;
 	event->text[0] = '\0';
 	switch (run->exit_reason) {
 	case KVM_EXIT_IO:

@@ -1,7 +1,7 @@
 /*
  * Decodes what KVM_RUN returned with. Needs no VM: a test fills a struct kvm_run.
  *
- * What a guest may do is the first three kinds; all else is its end. A domain can do
+ * What a guest may do is the first four kinds; all else is its end. A domain can do
  * none of it by itself: ring 3 has no port rights and no mapping outside its own pages, so
  * each exit is the guest kernel's doing.
  *
@@ -16,6 +16,7 @@
 enum exit_kind {
 	EXIT_HYPERCALL,
 	EXIT_COUNT_READ,   /* IN from HYPERCALL_PORT */
+	EXIT_DOORBELL,     /* OUT to DOORBELL_PORT that no doorbell took */
 	EXIT_WINDOW_WRITE, /* a write into read-only memory: it had no effect */
 	EXIT_INTERRUPTED,  /* nothing happened */
 	EXIT_FATAL,
@@ -29,6 +30,7 @@ struct exit_ranges {
 struct exit_event {
 	enum exit_kind kind;
 	uint32_t *count; /* EXIT_COUNT_READ: where the value goes */
+	uint32_t number; /* EXIT_DOORBELL: what it rang */
 	char text[200];  /* EXIT_FATAL: what the guest did */
 };
 

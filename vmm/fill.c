@@ -206,6 +206,7 @@ static void kernel_fill(const struct layout *layout, const struct boot_facts *fa
 		.n_domains = layout->n_domains,
 		.apic_tick_ns = APIC_TICK_NS,
 		.slice_us = SLICE_US,
+		.doorbells = VA_KERNEL_RECORD + layout->doorbell_offset,
 		.idt = VA_KERNEL_IDT,
 	};
 	for (uint32_t i = 0; i < layout->n_vcpus; i++)

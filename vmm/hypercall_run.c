@@ -90,7 +90,6 @@ static int64_t serve(struct vcpu *vcpu, struct guest_request *request)
 		return serve_connect(vcpu, request);
 	case HYPERCALL_ACCEPT:
 	case HYPERCALL_CLOSE:
-	case HYPERCALL_NOTIFY:
 	case HYPERCALL_INFO:
 		return ask_owner(vcpu, request);
 	case HYPERCALL_LOG:

@@ -23,6 +23,9 @@ static const struct {
 	{KVM_CAP_IRQCHIP, 1, "KVM_CAP_IRQCHIP"},
 	{KVM_CAP_SPLIT_IRQCHIP, 1, "KVM_CAP_SPLIT_IRQCHIP"},
 	{KVM_CAP_SIGNAL_MSI, 1, "KVM_CAP_SIGNAL_MSI"},
+	{KVM_CAP_IRQ_ROUTING, (int)MAX_GUESTS, "KVM_CAP_IRQ_ROUTING"},
+	{KVM_CAP_IRQFD, 1, "KVM_CAP_IRQFD"},
+	{KVM_CAP_IOEVENTFD, 1, "KVM_CAP_IOEVENTFD"},
 	{KVM_CAP_IMMEDIATE_EXIT, 1, "KVM_CAP_IMMEDIATE_EXIT"},
 	{KVM_CAP_MP_STATE, 1, "KVM_CAP_MP_STATE"},
 	{KVM_CAP_GET_TSC_KHZ, 1, "KVM_CAP_GET_TSC_KHZ"},
@@ -106,6 +109,26 @@ int kvm_vm_create(int kvm_fd, char why[static WHY_BYTES])
 	return vm_fd;
 }
 
+/* SDM vol. 3A, 10.11: physical destination, fixed delivery. */
+#define MSI_ADDRESS 0xfee00000u
+#define MSI_APIC_ID_SHIFT 12
+
+int kvm_routes_set(int vm_fd, uint8_t first_vector, char why[static WHY_BYTES])
+{
+	struct {
+		struct kvm_irq_routing head;
+		struct kvm_irq_routing_entry entry[MAX_GUESTS];
+	} table = {.head.nr = MAX_GUESTS};
+
+	for (uint32_t i = 0; i < MAX_GUESTS; i++)
+		table.entry[i] = (struct kvm_irq_routing_entry){
+			.gsi = i,
+			.type = KVM_IRQ_ROUTING_MSI,
+			.u.msi = {.address_lo = MSI_ADDRESS, .data = first_vector + i},
+		};
+	return ioctl(vm_fd, KVM_SET_GSI_ROUTING, &table) < 0 ? vm_failed("KVM_SET_GSI_ROUTING", why) : 0;
+}
+
 int kvm_memslot_add(int vm_fd, uint32_t id, uint64_t gpa, const void *memory, uint64_t bytes, bool read_only,
                     const char *what, char why[static WHY_BYTES])
 {
@@ -122,8 +145,7 @@ int kvm_memslot_add(int vm_fd, uint32_t id, uint64_t gpa, const void *memory, ui
 
 void kvm_wake(int vm_fd, uint32_t apic_id, uint8_t vector)
 {
-	/* SDM vol. 3A, 10.11: physical destination, fixed delivery. */
-	struct kvm_msi msi = {.address_lo = 0xfee00000u | apic_id << 12, .data = vector};
+	struct kvm_msi msi = {.address_lo = MSI_ADDRESS | apic_id << MSI_APIC_ID_SHIFT, .data = vector};
 
 	/* It fails only when the vCPU's APIC is off, and then there is nobody to wake. */
 	(void)ioctl(vm_fd, KVM_SIGNAL_MSI, &msi);

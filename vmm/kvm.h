@@ -18,6 +18,10 @@
  */
 int kvm_vm_create(int kvm_fd, char why[static WHY_BYTES]);
 
+/* 4.52 KVM_SET_GSI_ROUTING: lines 0 to MAX_GUESTS - 1 are vectors from the first on, of the vCPU with APIC ID
+ * 0. */
+int kvm_routes_set(int vm_fd, uint8_t first_vector, char why[static WHY_BYTES]);
+
 /* 4.35 KVM_SET_USER_MEMORY_REGION. -errno and a line that names `what`. */
 int kvm_memslot_add(int vm_fd, uint32_t id, uint64_t gpa, const void *memory, uint64_t bytes, bool read_only,
                     const char *what, char why[static WHY_BYTES]);

@@ -177,6 +177,8 @@ static int slots_place(struct layout *layout, const struct machine_spec *spec, c
 			              spec->name, limit, layout->bulk_bytes);
 	}
 	layout->n_slots = (uint32_t)n_slots;
+	layout->doorbell_offset = layout->record_bytes;
+	layout->record_bytes += ABI_HUGE_PAGE_BYTES;
 	return 0;
 }
 

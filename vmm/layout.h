@@ -43,6 +43,7 @@ struct layout {
 	uint32_t n_vcpus, n_domains, n_slots;
 	uint64_t bulk_bytes, slot_stride;
 	uint64_t ram_bytes, record_bytes; /* whole 2 MiB */
+	uint64_t doorbell_offset;         /* of struct doorbell_page in the record window */
 	struct elf kernel;
 	struct span kernel_segment[ELF_MAX_SEGMENTS];
 	struct span kernel_boot, idt, cpus, stacks, domains, calls;

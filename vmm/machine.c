@@ -96,7 +96,9 @@ static int parts_create(struct machine *machine, const struct machine_spec *spec
 	machine->vm_fd = kvm_vm_create(spec->kvm_fd, why);
 	if (machine->vm_fd < 0)
 		return machine->vm_fd;
-	int error = memory_create(machine, spec, why);
+	int error = kvm_routes_set(machine->vm_fd, VECTOR_DOORBELL, why);
+	if (error == 0)
+		error = memory_create(machine, spec, why);
 	if (error == 0)
 		error = vcpus_create(machine, spec->kvm_fd, why);
 	if (error == 0)
@@ -327,6 +329,7 @@ struct machine_counters machine_counters(const struct machine *machine)
 		sum.exits += __atomic_load_n(&counters->exits, __ATOMIC_RELAXED);
 		sum.hypercalls += __atomic_load_n(&counters->hypercalls, __ATOMIC_RELAXED);
 		sum.refused += __atomic_load_n(&counters->refused, __ATOMIC_RELAXED);
+		sum.stray_rings += __atomic_load_n(&counters->stray_rings, __ATOMIC_RELAXED);
 		sum.window_writes += __atomic_load_n(&counters->window_writes, __ATOMIC_RELAXED);
 		sum.log_lines_lost += __atomic_load_n(&counters->log_lines_lost, __ATOMIC_RELAXED);
 	}

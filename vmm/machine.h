@@ -54,7 +54,7 @@ struct machine_spec {
 
 /* A request of the guest that has been checked: numbers in range, text copied once. */
 struct guest_request {
-	enum hypercall call; /* CONNECT, ACCEPT, CLOSE, NOTIFY, INFO, EXIT, READY */
+	enum hypercall call; /* CONNECT, ACCEPT, CLOSE, INFO, EXIT, READY */
 	uint32_t vcpu;
 	uint32_t domain;                        /* < n_domains and of this vCPU; NO_DOMAIN for READY */
 	uint64_t argument[HYPERCALL_ARGUMENTS]; /* raw: slots are not checked against ownership */
@@ -79,6 +79,12 @@ struct machine_handlers {
 	void (*crashed)(void *owner, const struct machine_crash *crash);
 	/* A vCPU's thread has begun: the place to confine it. */
 	void (*began)(void *owner);
+	/*
+	 * The guest rang a number that no doorbell is bound to: the host could not bind it, and the owner
+	 * wakes whom it is for; or no flow needs it. False: the latter, it counts towards the rate. NULL:
+	 * nobody rings.
+	 */
+	bool (*rang)(void *owner, uint32_t number);
 };
 
 enum machine_state {
@@ -93,6 +99,7 @@ struct machine_counters {
 	uint64_t exits; /* to user space, all vCPUs, interruptions by signals left out */
 	uint64_t hypercalls;
 	uint64_t refused;       /* hypercalls that decode refused */
+	uint64_t stray_rings;   /* of doorbells that no flow needs: each an exit */
 	uint64_t window_writes; /* into a read-only window: each an exit */
 	uint64_t log_lines_lost;
 };

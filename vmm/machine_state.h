@@ -15,11 +15,12 @@
 #include "vmm/stop_word.h"
 
 /*
- * Writes into read-only windows, per vCPU: each is an exit, and none has an
- * effect, so an honest guest makes none at all. Past these the guest is ended.
+ * Writes into read-only windows, and rings of doorbells that no flow needs, per vCPU: each is an exit, and
+ * none has an effect. An honest guest makes none, but for a ring that a cut overtakes. Past these the guest
+ * is ended.
  */
-#define WINDOW_WRITES_PER_SECOND 10000u
-#define WINDOW_WRITES_BURST 20000u
+#define VAIN_EXITS_PER_SECOND 10000u
+#define VAIN_EXITS_BURST 20000u
 
 struct vcpu {
 	/* Set before the thread exists. */

@@ -70,13 +70,29 @@ static void guest_lost(struct vcpu *vcpu, const char *what)
 	machine_crashed(vcpu->machine, &crash);
 }
 
+static bool in_vain(struct vcpu *vcpu, const char *storm)
+{
+	if (bucket_take(&vcpu->storm, monotonic_ns(), VAIN_EXITS_PER_SECOND, VAIN_EXITS_BURST))
+		return true;
+	guest_lost(vcpu, storm);
+	return false;
+}
+
 static bool window_write(struct vcpu *vcpu)
 {
 	count(&vcpu->counters.window_writes);
-	if (bucket_take(&vcpu->storm, monotonic_ns(), WINDOW_WRITES_PER_SECOND, WINDOW_WRITES_BURST))
+	return in_vain(vcpu, "a storm of writes into read-only windows (the host allows 10,000 a second)");
+}
+
+static bool rang(struct vcpu *vcpu, uint32_t number)
+{
+	const struct machine *machine = vcpu->machine;
+
+	if (machine->handlers.rang != NULL && machine->handlers.rang(machine->owner, number))
 		return true;
-	guest_lost(vcpu, "a storm of writes into read-only windows (the host allows 10,000 a second)");
-	return false;
+	count(&vcpu->counters.stray_rings);
+	return in_vain(vcpu,
+	               "a storm of rings of doorbells that it has not (the host allows 10,000 a second)");
 }
 
 static bool count_read(struct vcpu *vcpu, uint32_t *value)
@@ -100,6 +116,8 @@ static bool exit_handle(struct vcpu *vcpu)
 		return vcpu_hypercall(vcpu);
 	case EXIT_COUNT_READ:
 		return count_read(vcpu, event.count);
+	case EXIT_DOORBELL:
+		return rang(vcpu, event.number);
 	case EXIT_WINDOW_WRITE:
 		return window_write(vcpu);
 	case EXIT_INTERRUPTED:

@@ -108,6 +108,7 @@ struct kernel_boot {
 	uint32_t n_domains;
 	uint32_t apic_tick_ns; /* nanoseconds of one APIC timer count at divide-by-1 */
 	uint32_t slice_us;     /* preemption tick */
+	uint64_t doorbells;    /* struct doorbell_page (record.h); read-only */
 	uint64_t idt;          /* VA_KERNEL_IDT, read-write: a page for the IDT, which the kernel builds */
 };
 
@@ -138,7 +139,8 @@ struct kernel_boot {
 
 /* Interrupt vectors. */
 #define VECTOR_TIMER 0x40
-#define VECTOR_WAKE 0x41 /* another vCPU, the host, or another guest: look at your event counts */
+#define VECTOR_WAKE 0x41     /* another vCPU, or the host: look at your event counts */
+#define VECTOR_DOORBELL 0x80 /* + i below MAX_GUESTS: the guest with index i has rung. vCPU 0 only */
 #define VECTOR_SPURIOUS 0xff
 
 /* Segment selectors in kernel_cpu.gdt, in the order that SYSCALL wants. */
@@ -148,6 +150,7 @@ struct kernel_boot {
 #define SELECTOR_USER_CODE 0x23
 #define SELECTOR_TSS 0x28
 
+_Static_assert(VECTOR_DOORBELL + MAX_GUESTS <= VECTOR_SPURIOUS, "vectors of their own");
 _Static_assert(sizeof(struct boot_record) <= ABI_PAGE_BYTES, "one page");
 _Static_assert(sizeof(struct trap_frame) == 176, "22 words");
 _Static_assert(sizeof(struct kernel_domain) == ABI_PAGE_BYTES, "one page");

@@ -63,18 +63,23 @@ struct call_page {
 #define HYPERCALL_PORT                                                                                       \
 	0x5043 /* OUT: a hypercall. IN, 4 bytes: a number that grows by one with each IN of the vCPU */
 
+/*
+ * OUT, 4 bytes, the number in slot_record.doorbell: rings for a peer in another guest. No hypercall: while a
+ * flow needs the doorbell, nobody but the host's kernel sees it.
+ */
+#define DOORBELL_PORT 0x5048
+
 enum hypercall {
 	HYPERCALL_CONNECT =
 		1, /* argument[0] bytes of text, [1] parent slot or UINT64_MAX -> ticket or error */
 	HYPERCALL_ACCEPT = 2, /* -> slot */
 	HYPERCALL_CLOSE = 3,  /* slot */
-	HYPERCALL_NOTIFY = 4, /* slot: peer in another guest */
-	HYPERCALL_INFO = 5,   /* slot */
-	HYPERCALL_LOG = 6,    /* bytes of text */
-	HYPERCALL_EXIT = 7,   /* status */
-	HYPERCALL_FAULT = 8,  /* the domain faulted: vector, error code, rip, cr2, rsp */
-	HYPERCALL_PANIC = 9,  /* the kernel gave up: vector, error code, rip, cr2, rsp */
-	HYPERCALL_READY = 10, /* the vCPU's kernel is up (once per vCPU) */
+	HYPERCALL_INFO = 4,   /* slot */
+	HYPERCALL_LOG = 5,    /* bytes of text */
+	HYPERCALL_EXIT = 6,   /* status */
+	HYPERCALL_FAULT = 7,  /* the domain faulted: vector, error code, rip, cr2, rsp */
+	HYPERCALL_PANIC = 8,  /* the kernel gave up: vector, error code, rip, cr2, rsp */
+	HYPERCALL_READY = 9,  /* the vCPU's kernel is up (once per vCPU) */
 };
 
 #define HYPERCALL_ARGUMENTS 5

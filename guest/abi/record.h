@@ -58,6 +58,18 @@ struct domain_page {
 	uint8_t reserved[4056];
 };
 
+/*
+ * The last page of the window; the kernel's alone. When guest i rings, the events of these domains grow:
+ * those which an end of that guest may notify. Written before the first of them may, and after the last no
+ * longer can.
+ */
+struct doorbell_page {
+	uint64_t domains[MAX_GUESTS]; /* bit d: domain d */
+	uint8_t reserved[ABI_PAGE_BYTES - MAX_GUESTS * sizeof(uint64_t)];
+};
+
+_Static_assert(MAX_DOMAINS <= 64, "a bit each");
+_Static_assert(sizeof(struct doorbell_page) == ABI_PAGE_BYTES, "a page of its own");
 _Static_assert(sizeof(struct slot_record) == 256, "sixteen records a page");
 _Static_assert(offsetof(struct slot_record, service) == 64, "the words fill one line");
 _Static_assert(sizeof(struct domain_page) == ABI_PAGE_BYTES, "a page of its own");

@@ -16,6 +16,9 @@ static const struct slot_record *record_of(const struct kernel_domain *domain, u
 }
 
 /*
+ * A doorbell is bound before the word says NOTIFY, and unbound after it says so no longer: a ring that a cut
+ * overtakes does nothing, and the host wakes whoever the cut concerns (schedule.c).
+ *
  * The peer's index is read after the word: it changes only while the word says
  * RECORD_FREE, and this end's slot is freed by no one but this domain, which is here.
  */
@@ -29,8 +32,10 @@ static int64_t notify(struct kernel_cpu *cpu, struct kernel_domain *domain, uint
 	if (!(__atomic_load_n(&record->word, __ATOMIC_ACQUIRE) & RECORD_NOTIFY))
 		return CALL_NOT_OPEN;
 	peer = __atomic_load_n(&record->peer_domain, __ATOMIC_RELAXED);
-	if (peer == RECORD_PEER_ELSEWHERE)
-		return hypercall(cpu, HYPERCALL_NOTIFY, domain->index, slot, 0);
+	if (peer == RECORD_PEER_ELSEWHERE) {
+		ring_doorbell(__atomic_load_n(&record->doorbell, __ATOMIC_RELAXED));
+		return CALL_OK;
+	}
 	if (peer >= KERNEL_BOOT->n_domains)
 		return CALL_NOT_OPEN;
 	domain_notify(cpu, domain_of(peer));

@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include "guest/abi/call.h"
+
 #define MSR_X2APIC_EOI 0x80bu
 #define MSR_X2APIC_SPURIOUS 0x80fu
 #define MSR_X2APIC_ICR 0x830u
@@ -55,6 +57,20 @@ static inline uint64_t read_cr2(void)
 static inline void out_port(uint16_t port)
 {
 	asm volatile("outl %%eax, %%dx" : : "a"(0), "d"(port) : "memory");
+}
+
+static inline void ring_doorbell(uint32_t number)
+{
+	asm volatile("outl %0, %1" : : "a"(number), "d"((uint16_t)DOORBELL_PORT) : "memory");
+}
+
+/* Of the lowest bit; not for 0. */
+static inline uint32_t lowest_bit(uint64_t word)
+{
+	uint64_t bit;
+
+	asm("bsfq %1, %0" : "=r"(bit) : "r"(word) : "cc");
+	return (uint32_t)bit;
 }
 
 static inline void fpu_save(void *image)

@@ -106,7 +106,7 @@ syscall_save:
 
 /*
  * One stub of 16 bytes per vector: 0..31, then VECTOR_TIMER, VECTOR_WAKE,
- * VECTOR_SPURIOUS (trap.c counts on this order). Each leaves vector, error and
+ * VECTOR_SPURIOUS, the doorbells from VECTOR_DOORBELL on (trap.c counts on this order). Each leaves vector, error and
  * what the processor pushed.
  */
 .macro STUB vector, has_error=0
@@ -118,7 +118,7 @@ syscall_save:
 	jmp trap_common
 .endm
 
-	.balign 16
+	.balign 2048 /* trap.c: fill */
 .globl trap_stubs
 trap_stubs:
 	STUB 0
@@ -157,8 +157,13 @@ trap_stubs:
 	STUB 0x40
 	STUB 0x41
 	STUB 0xff
+	.set doorbell, 0x80
+	.rept 64 /* MAX_GUESTS */
+	STUB doorbell
+	.set doorbell, doorbell + 1
+	.endr
 
-	.org trap_stubs + 35 * 16 /* fails to assemble if a stub took more than its 16 bytes */
+	.org trap_stubs + 99 * 16 /* fails to assemble if a stub took more than its 16 bytes */
 trap_common:
 	testb $3, 24(%rsp) /* cs */
 	jz trap_in_kernel

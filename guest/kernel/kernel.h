@@ -68,7 +68,7 @@ _Noreturn void domain_fault(void);
 _Noreturn void kernel_panic(const uint64_t *trap);
 
 /* trap.c */
-void trap_start(void);
+void trap_start(const struct kernel_cpu *cpu);
 _Noreturn void kernel_main(struct kernel_cpu *cpu);
 
 /* call.c */

@@ -22,6 +22,22 @@
  *	                                      2 MSI VECTOR_WAKE, always
  *
  * The host reads no state: the MSI always comes after the add, and the handler looks again.
+ * A peer in another guest rings a doorbell (call.c), and vCPU 0 of this guest takes VECTOR_DOORBELL. Its
+ *handler is the notifier of the first table: it adds to the events of each domain that the ring can be for,
+ *then reads its state.
+ *
+ *	sender, guest A                       receiver, guest B         host
+ *	                                                                1 mark the domain in doorbell_page
+ *	                                                                2 bind the doorbell
+ *	                                                                3 record: NOTIFY
+ *	1 commit, read wants_message          1 wants_message, look
+ *	2 record says NOTIFY: out             2 SYS_WAIT                4 record: cut
+ *	3 MSI, pending until it is taken      3 handler: events, wake   5 unbind, unmark
+ *	                                                                6 add to host_events, MSI
+ *
+ * A sender that sees NOTIFY finds the doorbell bound, until 5; and a ring that comes after 5, or is handled
+ *after the unmark, was for a flow whose receiver 6 wakes. Rings that melt into one interrupt came before its
+ * EOI, and the handler looks after that.
  * A notifier on the same vCPU cannot run between 1 and 3: interrupts are off.
  */
 #include "guest/kernel/cpu.h"
@@ -78,19 +94,28 @@ int64_t domain_wait(struct kernel_cpu *cpu, struct kernel_domain *domain, uint64
 	return SWITCH_AWAY;
 }
 
-void domain_notify(struct kernel_cpu *cpu, struct kernel_domain *peer)
+/* Says whether the peer runs on this vCPU, and was blocked until now. */
+static bool count_event(struct kernel_cpu *cpu, struct kernel_domain *peer)
 {
 	struct call_page *call = (struct call_page *)peer->call_page;
-	uint64_t now;
 
 	__atomic_fetch_add(&call->events, 1, __ATOMIC_SEQ_CST);
 	if (state(peer) != DOMAIN_BLOCKED)
-		return;
+		return false;
 	if (peer->vcpu != cpu->vcpu) {
 		write_msr(MSR_X2APIC_ICR, (uint64_t)cpu_of(peer->vcpu)->apic_id << 32 | VECTOR_WAKE);
-		return;
+		return false;
 	}
 	domain_wake(cpu, peer, CALL_OK);
+	return true;
+}
+
+void domain_notify(struct kernel_cpu *cpu, struct kernel_domain *peer)
+{
+	uint64_t now;
+
+	if (!count_event(cpu, peer))
+		return;
 	now = read_tsc();
 	timer_arm(cpu, now, now + timer_slice());
 }
@@ -117,6 +142,16 @@ static void wake_due(struct kernel_cpu *cpu, uint64_t now)
 	cpu->next_deadline = deadline;
 }
 
+/* A guest has rung: whom it can mean is what the host says. The caller looks who is to run. */
+static void hear(struct kernel_cpu *cpu, uint64_t line)
+{
+	const struct doorbell_page *page = (const struct doorbell_page *)KERNEL_BOOT->doorbells;
+	uint64_t domains = __atomic_load_n(&page->domains[line], __ATOMIC_ACQUIRE);
+
+	for (; domains != 0; domains &= domains - 1)
+		count_event(cpu, domain_of(lowest_bit(domains)));
+}
+
 static void take_interrupt(struct kernel_cpu *cpu, uint64_t vector, uint64_t now)
 {
 	if (vector == VECTOR_TIMER) {
@@ -125,6 +160,8 @@ static void take_interrupt(struct kernel_cpu *cpu, uint64_t vector, uint64_t now
 	}
 	if (vector != VECTOR_SPURIOUS)
 		write_msr(MSR_X2APIC_EOI, 0);
+	if (vector - VECTOR_DOORBELL < MAX_GUESTS)
+		hear(cpu, vector - VECTOR_DOORBELL);
 	if (cpu->first_domain != NO_DOMAIN && (vector == VECTOR_WAKE || cpu->next_deadline <= now))
 		wake_due(cpu, now);
 }

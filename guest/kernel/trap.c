@@ -23,29 +23,34 @@ _Static_assert(offsetof(struct trap_frame, rax) == sizeof(struct trap_frame) - 6
 _Static_assert((offsetof(struct kernel_domain, frame) + sizeof(struct trap_frame)) % 16 == 0,
                "the processor aligns rsp0 before it pushes");
 
-static void fill(uint32_t vector, uint32_t stub)
+/* n vectors and their stubs. No stub's address carries beyond its lowest 16 bits: they stand in 2 KiB
+ * (entry.S). */
+static void fill(uint32_t vector, uint32_t stub, uint32_t n)
 {
 	struct gate *gate = (struct gate *)KERNEL_BOOT->idt + vector;
 	uint64_t address = (uint64_t)trap_stubs + stub * STUB_BYTES;
 	uint64_t low = (address & 0xffff) | (uint64_t)SELECTOR_KERNEL_CODE << 16 | GATE_INTERRUPT << 32 |
 	               (address >> 16 & 0xffff) << 48;
 
-	__atomic_store_n(&gate->high, address >> 32, __ATOMIC_RELAXED);
-	__atomic_store_n(&gate->low, low, __ATOMIC_RELAXED);
+	for (; n != 0; n--, gate++, low += STUB_BYTES) {
+		__atomic_store_n(&gate->high, address >> 32, __ATOMIC_RELAXED);
+		__atomic_store_n(&gate->low, low, __ATOMIC_RELAXED);
+	}
 }
 
-void trap_start(void)
+void trap_start(const struct kernel_cpu *cpu)
 {
-	for (uint32_t vector = 0; vector < 32; vector++)
-		fill(vector, vector);
-	fill(VECTOR_TIMER, 32);
-	fill(VECTOR_WAKE, 33);
-	fill(VECTOR_SPURIOUS, 34);
+	fill(0, 0, 32);
+	fill(VECTOR_TIMER, 32, 1);
+	fill(VECTOR_WAKE, 33, 1);
+	fill(VECTOR_SPURIOUS, 34, 1);
+	if (cpu->vcpu == 0) /* nobody else takes these */
+		fill(VECTOR_DOORBELL, 35, MAX_GUESTS);
 }
 
 void kernel_main(struct kernel_cpu *cpu)
 {
-	trap_start();
+	trap_start(cpu);
 	timer_start();
 	schedule_start(cpu);
 	hypercall(cpu, HYPERCALL_READY, NO_DOMAIN, 0, 0);

@@ -15,37 +15,45 @@ static const char text[] = "name = \"other\"; vcpus = 1;\n"
 			   "{ name = \"six\"; program = \"" TEST_DOMAINS "t_actor.elf\"; "
 			   "context = \"system_u:system_r:four_t:s0\"; offers = ( \"sub\" ); } );\n";
 
-static struct manifest *load(void)
+static struct manifest *load(const char *manifest_text)
 {
 	const struct manifest_options options = {.policies = POLICY_OPEN, .n_policies = 3, .directory = "./"};
 	struct manifest *manifest;
 	char why[WHY_BYTES];
 
-	cr_assert_eq(manifest_parse("annex", text, strlen(text), &options, &manifest, why), 0, "%s", why);
+	cr_assert_eq(manifest_parse("annex", manifest_text, strlen(manifest_text), &options, &manifest, why),
+	             0, "%s", why);
 	return manifest;
 }
 
 static bool is_up(struct world *world, void *opaque)
 {
-	(void)opaque;
-	return MAILBOX_LOAD(world_mailbox(world, "five")->ready) == MAILBOX_READY &&
-	       MAILBOX_LOAD(world_mailbox(world, "six")->ready) == MAILBOX_READY;
+	const struct guest *guest = opaque;
+
+	for (uint32_t d = 0; d < guest->n_domains; d++)
+		if (MAILBOX_LOAD(world_mailbox(world, guest->domains[d].name)->ready) != MAILBOX_READY)
+			return false;
+	return true;
 }
 
-struct guest *annex_open(struct world *world, const char *kernel)
+struct guest *annex_open_as(struct world *world, const char *manifest_text, const char *kernel)
 {
-	static struct manifest *manifest; /* lives as long as the monitor */
+	struct manifest *manifest = load(manifest_text); /* lives as long as the monitor */
 	struct guest *guest;
 	char why[WHY_BYTES];
 
-	manifest = load();
 	fault_kernel(kernel);
 	cr_assert_eq(guest_create(world->monitor, &manifest->guests[0], &guest, why), 0, "%s", why);
 	fault_kernel(NULL);
 	cr_assert_eq(machine_start(guest->machine, why), 0, "%s", why);
 	if (!kernel)
-		world_until(world, is_up, NULL, "the second guest is up");
+		world_until(world, is_up, guest, "the other guest is up");
 	return guest;
+}
+
+struct guest *annex_open(struct world *world, const char *kernel)
+{
+	return annex_open_as(world, text, kernel);
 }
 
 struct channel *annex_channel(struct world *world, const char *client, const char *server)

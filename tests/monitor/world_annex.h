@@ -13,6 +13,9 @@
  */
 struct guest *annex_open(struct world *world, const char *kernel);
 
+/* Another one, of a manifest's text; names of domains are unlike those that there are. */
+struct guest *annex_open_as(struct world *world, const char *manifest_text, const char *kernel);
+
 /* An accepted channel with both flows and back-pressure, between any two domains. */
 struct channel *annex_channel(struct world *world, const char *client, const char *server);
 

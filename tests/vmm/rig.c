@@ -69,6 +69,15 @@ static void on_crash(void *owner, const struct machine_crash *crash)
 	add(crash->domain == NO_DOMAIN ? &rig->n_crashes : &rig->n_domain_crashes, 1);
 }
 
+static bool on_rang(void *owner, uint32_t number)
+{
+	struct rig *rig = owner;
+
+	(void)number;
+	add(&rig->n_rang, 1);
+	return false;
+}
+
 int rig_kvm(void)
 {
 	char why[WHY_BYTES];
@@ -140,7 +149,8 @@ static void *counting_image(size_t *bytes)
 void rig_create(struct rig *rig, const struct rig_spec *spec)
 {
 	static const struct machine_handlers handlers = {
-		.request = on_request, .log = on_log, .crashed = on_crash};
+		static const struct machine_handlers handlers = {
+			.request = on_request, .log = on_log, .crashed = on_crash, .rang = on_rang};
 	struct domain_spec domains[MAX_DOMAINS];
 	char path[128];
 	size_t kernel_bytes = 0, image_bytes = spec->image_bytes;

@@ -23,7 +23,7 @@ struct rig {
 	char why[WHY_BYTES];
 
 	/* Atomic. */
-	uint64_t n_ready, n_requests, n_logs, n_lost, n_crashes, n_domain_crashes, n_bad;
+	uint64_t n_ready, n_requests, n_logs, n_lost, n_crashes, n_domain_crashes, n_rang, n_bad;
 
 	pthread_mutex_t lock;
 	struct machine_crash crash; /* under lock: the latest */

@@ -56,6 +56,10 @@ Test(exits, ports)
 	cr_expect_eq(port(HYPERCALL_PORT, KVM_EXIT_IO_OUT, 4, 1).kind, EXIT_HYPERCALL);
 	cr_expect_eq(port(HYPERCALL_PORT, KVM_EXIT_IO_OUT, 1, 1).kind, EXIT_HYPERCALL);
 	cr_expect_eq(port(HYPERCALL_PORT, KVM_EXIT_IO_IN, 4, 1).kind, EXIT_COUNT_READ);
+	cr_expect_eq(port(DOORBELL_PORT, KVM_EXIT_IO_OUT, 4, 1).kind, EXIT_DOORBELL);
+	cr_expect_eq(port(DOORBELL_PORT, KVM_EXIT_IO_OUT, 4, 2).kind, EXIT_FATAL);
+	cr_expect_eq(port(DOORBELL_PORT, KVM_EXIT_IO_OUT, 2, 1).kind, EXIT_FATAL);
+	cr_expect_eq(port(DOORBELL_PORT, KVM_EXIT_IO_IN, 4, 1).kind, EXIT_FATAL);
 	/* String I/O, other sizes and other ports end the guest. */
 	cr_expect_eq(port(HYPERCALL_PORT, KVM_EXIT_IO_OUT, 4, 2).kind, EXIT_FATAL);
 	cr_expect_eq(port(HYPERCALL_PORT, KVM_EXIT_IO_IN, 4, 1024).kind, EXIT_FATAL);
