@@ -149,8 +149,7 @@ static void *counting_image(size_t *bytes)
 void rig_create(struct rig *rig, const struct rig_spec *spec)
 {
 	static const struct machine_handlers handlers = {
-		static const struct machine_handlers handlers = {
-			.request = on_request, .log = on_log, .crashed = on_crash, .rang = on_rang};
+		.request = on_request, .log = on_log, .crashed = on_crash, .rang = on_rang};
 	struct domain_spec domains[MAX_DOMAINS];
 	char path[128];
 	size_t kernel_bytes = 0, image_bytes = spec->image_bytes;
