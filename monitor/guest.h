@@ -20,10 +20,37 @@ int guest_create(struct monitor *monitor, const struct manifest_guest *manifest,
                  char why[static WHY_BYTES]);
 
 /*
+ * The steps of that, for a loop that has more to do. Until it has been entered, nobody else knows the guest
+ *and guest_discard frees it, whatever step failed.
+ *
+ *	outline	names, SIDs, services. Loop
+ *	check	whether the policy in force knows every context. Loop; right until the next change
+ *	begin	the VM, a fraction of a millisecond. Loop
+ *	build	memory, images, vCPUs: 1 ms for a small guest, 30 ms and more for a large one. Any thread
+ *	enter	whether its windows fit beside all others', and the registry. Loop, while no change is under
+ *way
+ */
+int guest_outline(struct monitor *monitor, const struct manifest_guest *manifest, struct guest **guest,
+                  char why[static WHY_BYTES]);
+int guest_check_contexts(struct registry *registry, const struct guest *guest,
+                         const struct manifest_guest *manifest, char why[static WHY_BYTES]);
+int guest_begin(struct guest *guest, const struct manifest_guest *manifest, char why[static WHY_BYTES]);
+int guest_build(struct guest *guest, char why[static WHY_BYTES]);
+int guest_enter(struct guest *guest, char why[static WHY_BYTES]);
+void guest_discard(struct guest *guest);
+
+/* vm.max_map_count of this host; 0: not known. Read before the sandbox closes. */
+uint64_t guest_mappings_allowed(void);
+
+/*
  * Takes it out of the registry: its channels end, the machine is shut down, all is freed but what ends that
  * peers still hold refer to (names, and counters in its outboxes): that goes with the last of them.
+ * Loop, while no change is under way. Both halves: leave is the loop's, bury any thread's (munmap of much
+ * memory takes long).
  */
 void guest_destroy(struct guest *guest);
+void guest_leave(struct guest *guest);
+void guest_bury(struct guest *guest);
 
 /* Drops a reference; the last one frees. Registry lock, or nobody else knows the guest. */
 void guest_release(struct guest *guest);

@@ -189,6 +189,7 @@ int monitor_create(const struct monitor_options *options, struct monitor **out, 
 	monitor->deadline_ns = (uint64_t)(options->deadline_seconds * 1e9);
 	monitor->serve = options->serve;
 	monitor->started_ns = loop_now();
+	monitor->mappings_allowed = guest_mappings_allowed();
 	monitor->signal_fd = -1;
 	error = create_parts(monitor, options, why, lines);
 	if (error < 0) {

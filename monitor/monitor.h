@@ -46,6 +46,7 @@ struct monitor {
 	uint64_t deadline_ns;
 	bool serve;
 	uint64_t started_ns;
+	uint64_t mappings_allowed; /* vm.max_map_count; 0: not known */
 	int signal_fd;
 	bool started; /* its start is in the audit trail, and so will be its end */
 

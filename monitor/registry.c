@@ -83,7 +83,19 @@ int registry_add(struct registry *registry, struct guest *guest)
 	guest->n_refs = 1;
 	registry->indices |= 1ull << guest->index;
 	registry->guests[registry->n_guests++] = guest;
+	for (uint32_t d = 0; d < guest->n_domains; d++)
+		for (uint32_t i = 0; i < guest->domains[d].n_slots; i++)
+			guest->domains[d].slots[i].generation = registry->last_generation;
 	return 0;
+}
+
+/* Whatever guest comes next, under whatever name: no generation that one of its slots gets was ever seen. */
+static void retire_generations(struct registry *registry, const struct guest *guest)
+{
+	for (uint32_t d = 0; d < guest->n_domains; d++)
+		for (uint32_t i = 0; i < guest->domains[d].n_slots; i++)
+			if (guest->domains[d].slots[i].generation > registry->last_generation)
+				registry->last_generation = guest->domains[d].slots[i].generation;
 }
 
 void registry_remove(struct registry *registry, struct guest *guest)
@@ -98,6 +110,7 @@ void registry_remove(struct registry *registry, struct guest *guest)
 	for (; g < registry->n_guests; g++)
 		registry->guests[g] = registry->guests[g + 1];
 	registry->indices &= ~(1ull << guest->index);
+	retire_generations(registry, guest);
 	guest->gone = guest->lost = true;
 }
 

@@ -27,7 +27,7 @@ struct guest;
 
 /* A name that a domain offers; its connects that wait for accept, oldest first. */
 struct service {
-	const char *name;
+	char name[MAX_NAME_BYTES];
 	struct domain *domain;
 	policy_sid sid;
 	bool follows_domain;  /* its context is its domain's, also after a relabel */
@@ -102,6 +102,7 @@ struct guest {
 	struct machine *machine;
 	struct domain *domains;
 	uint32_t n_domains;
+	struct blueprint *blueprint; /* while it is built */
 
 	/* Registry lock. */
 	struct bell *bells; /* that it rings: bells.h */
@@ -129,6 +130,7 @@ struct registry {
 	uint32_t n_guests;
 	uint32_t last_guest;          /* number given last */
 	uint64_t indices;             /* bit i: a guest has index i */
+	uint64_t last_generation;     /* of slots of guests that have left: the next guests' are greater */
 	struct channel *first, *last; /* all channels, oldest first */
 	uint32_t n_channels;
 	struct channel *graveyard; /* gone while a plan may point at them */

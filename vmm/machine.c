@@ -82,9 +82,8 @@ static int memory_fill(struct machine *machine, const struct machine_spec *spec,
 	return error;
 }
 
-/* An address space must stand before a CR3 can name it, and its boot records want the vCPU's clock. */
-static int parts_create(struct machine *machine, const struct machine_spec *spec, const void *kernel,
-                        char *why)
+/* What no other thread may do: KVM_CREATE_VM is the loop's alone. */
+static int vm_create(struct machine *machine, const struct machine_spec *spec, char *why)
 {
 	machine->first_core = spec->first_core;
 	names_copy(machine, spec);
@@ -94,9 +93,48 @@ static int parts_create(struct machine *machine, const struct machine_spec *spec
 		return -errno;
 	}
 	machine->vm_fd = kvm_vm_create(spec->kvm_fd, why);
-	if (machine->vm_fd < 0)
-		return machine->vm_fd;
+	return machine->vm_fd < 0 ? machine->vm_fd : 0;
+}
+
+static const void *kernel_of(const struct machine_spec *spec, size_t *bytes)
+{
+	*bytes = spec->kernel_image != NULL ? spec->kernel_bytes : kernel_elf_bytes;
+	return spec->kernel_image != NULL ? spec->kernel_image : kernel_elf;
+}
+
+int machine_begin(const struct machine_spec *spec, const struct machine_handlers *handlers, void *owner,
+                  struct machine **begun, char why[static WHY_BYTES])
+{
+	struct machine *machine = machine_new(handlers, owner);
+	size_t kernel_bytes;
+	const void *kernel = kernel_of(spec, &kernel_bytes);
+
+	*begun = NULL;
+	if (machine == NULL) {
+		snprintf(why, WHY_BYTES, "guest %s: no memory", spec->name);
+		return -ENOMEM;
+	}
+	int error = vcpu_signal_install();
+	if (error == 0)
+		error = layout_plan(spec, kernel, kernel_bytes, &machine->layout, why);
+	else
+		snprintf(why, WHY_BYTES, "guest %s: signal handler: %s", spec->name, strerror(-error));
+	if (error == 0)
+		error = vm_create(machine, spec, why);
+	if (error != 0)
+		machine_destroy(machine);
+	else
+		*begun = machine;
+	return error;
+}
+
+/* An address space must stand before a CR3 can name it, and its boot records want the vCPU's clock. */
+int machine_build(struct machine *machine, const struct machine_spec *spec, char why[static WHY_BYTES])
+{
+	size_t kernel_bytes;
+	const void *kernel = kernel_of(spec, &kernel_bytes);
 	int error = kvm_routes_set(machine->vm_fd, VECTOR_DOORBELL, why);
+
 	if (error == 0)
 		error = memory_create(machine, spec, why);
 	if (error == 0)
@@ -111,28 +149,15 @@ static int parts_create(struct machine *machine, const struct machine_spec *spec
 int machine_create(const struct machine_spec *spec, const struct machine_handlers *handlers, void *owner,
                    struct machine **created, char why[static WHY_BYTES])
 {
-	const void *kernel = spec->kernel_image != NULL ? spec->kernel_image : kernel_elf;
-	size_t kernel_bytes = spec->kernel_image != NULL ? spec->kernel_bytes : kernel_elf_bytes;
-	struct machine *machine = machine_new(handlers, owner);
+	int error = machine_begin(spec, handlers, owner, created, why);
 
-	*created = NULL;
-	if (machine == NULL) {
-		snprintf(why, WHY_BYTES, "guest %s: no memory", spec->name);
-		return -ENOMEM;
-	}
-	int error = vcpu_signal_install();
 	if (error == 0)
-		error = layout_plan(spec, kernel, kernel_bytes, &machine->layout, why);
-	else
-		snprintf(why, WHY_BYTES, "guest %s: signal handler: %s", spec->name, strerror(-error));
-	if (error == 0)
-		error = parts_create(machine, spec, kernel, why);
+		error = machine_build(*created, spec, why);
 	if (error != 0) {
-		machine_destroy(machine);
-		return error;
+		machine_destroy(*created);
+		*created = NULL;
 	}
-	*created = machine;
-	return 0;
+	return error;
 }
 
 static int windows_create(struct machine *machine, const struct machine_spec *spec, char *why)

@@ -3,7 +3,7 @@
  *
  * The VMM knows nothing of policy. It builds all that is static, runs the
  * vCPUs, decodes exits into checked requests, and hands them to the owner's
- * handlers. machine_create and machine_destroy are the loop thread's; handlers
+ * handlers. machine_create and machine_begin are the loop thread's; handlers
  * run on vCPU threads; window.h and stop.h say who may call them.
  *
  * Sources: Linux Documentation/virt/kvm/api.rst; Intel SDM vol. 3A chapters 4
@@ -123,6 +123,16 @@ int machine_check_kvm(int kvm_fd, char why[static WHY_BYTES]);
  */
 int machine_create(const struct machine_spec *spec, const struct machine_handlers *handlers, void *owner,
                    struct machine **machine, char why[static WHY_BYTES]);
+
+/*
+ * The two halves of machine_create, for a loop that has more to do: begin checks the spec and makes the VM (a
+ * fraction of a millisecond); build, on any thread and with the same spec, does what grows with guest and
+ * images (a millisecond for a small guest, tens for the largest, more where images are long). If build fails
+ * the machine is left to be destroyed.
+ */
+int machine_begin(const struct machine_spec *spec, const struct machine_handlers *handlers, void *owner,
+                  struct machine **machine, char why[static WHY_BYTES]);
+int machine_build(struct machine *machine, const struct machine_spec *spec, char why[static WHY_BYTES]);
 
 /*
  * One without VM and vCPUs: windows, outbox file and records alone, for ends of channels that this process

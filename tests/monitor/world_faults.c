@@ -183,13 +183,7 @@ void fault_kernel(const char *path)
 	close(fd);
 }
 
-int __real_machine_create(const struct machine_spec *spec, const struct machine_handlers *handlers,
-                          void *owner, struct machine **machine, char why[static WHY_BYTES]);
-int __wrap_machine_create(const struct machine_spec *spec, const struct machine_handlers *handlers,
-                          void *owner, struct machine **machine, char why[static WHY_BYTES]);
-
-int __wrap_machine_create(const struct machine_spec *spec, const struct machine_handlers *handlers,
-                          void *owner, struct machine **machine, char why[static WHY_BYTES])
+static struct machine_spec with_kernel(const struct machine_spec *spec)
 {
 	struct machine_spec ours = *spec;
 
@@ -197,5 +191,29 @@ int __wrap_machine_create(const struct machine_spec *spec, const struct machine_
 		ours.kernel_image = kernel_image;
 		ours.kernel_bytes = kernel_bytes;
 	}
-	return __real_machine_create(&ours, handlers, owner, machine, why);
+	return ours;
+}
+
+int __real_machine_begin(const struct machine_spec *spec, const struct machine_handlers *handlers,
+                         void *owner, struct machine **machine, char why[static WHY_BYTES]);
+int __wrap_machine_begin(const struct machine_spec *spec, const struct machine_handlers *handlers,
+                         void *owner, struct machine **machine, char why[static WHY_BYTES]);
+int __real_machine_build(struct machine *machine, const struct machine_spec *spec,
+                         char why[static WHY_BYTES]);
+int __wrap_machine_build(struct machine *machine, const struct machine_spec *spec,
+                         char why[static WHY_BYTES]);
+
+int __wrap_machine_begin(const struct machine_spec *spec, const struct machine_handlers *handlers,
+                         void *owner, struct machine **machine, char why[static WHY_BYTES])
+{
+	struct machine_spec ours = with_kernel(spec);
+
+	return __real_machine_begin(&ours, handlers, owner, machine, why);
+}
+
+int __wrap_machine_build(struct machine *machine, const struct machine_spec *spec, char why[static WHY_BYTES])
+{
+	struct machine_spec ours = with_kernel(spec);
+
+	return __real_machine_build(machine, &ours, why);
 }
