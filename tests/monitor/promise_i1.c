@@ -94,10 +94,11 @@ static void want(struct traffic *traffic, unsigned lane)
 	MAILBOX_STORE(traffic->source->want, 1u << lane | 1u << LANE_C | 1u << LANE_D);
 }
 
-static void traffic_open(struct traffic *traffic, enum stop_mode stop)
+/* manifest: MANIFEST_TRAFFIC, or the same in two guests. */
+static void traffic_open(struct traffic *traffic, const char *manifest, enum stop_mode stop)
 {
-	static const struct world_options options = {
-		.manifest = MANIFEST_TRAFFIC, .policy = POLICY_LANE_A, .busy = true, .quiet = true};
+	const struct world_options options = {
+		.manifest = manifest, .policy = POLICY_LANE_A, .busy = true, .quiet = true};
 
 	*traffic = (struct traffic){.stop = stop, .random = 1 + (uint64_t)stop};
 	world_open(&traffic->world, &options);
@@ -167,14 +168,14 @@ static void assert_unharmed(struct traffic *traffic, unsigned lane)
 	cr_assert_eq(sink->revoked + sink->ended, 0, "lane %c saw a false error", 'a' + lane);
 }
 
-static void run_rounds(enum stop_mode stop, unsigned rounds)
+static void run_rounds(const char *manifest, enum stop_mode stop, unsigned rounds)
 {
 	const char *fewer = getenv(ROUNDS_VARIABLE);
 	struct traffic traffic;
 
 	if (fewer)
 		rounds = (unsigned)atoi(fewer);
-	traffic_open(&traffic, stop);
+	traffic_open(&traffic, manifest, stop);
 	for (unsigned round = 0; round < rounds; round++)
 		cut_and_restore(&traffic, round % 2 ? LANE_B : LANE_A, round % 2 ? LANE_A : LANE_B);
 	assert_unharmed(&traffic, LANE_C);
@@ -186,17 +187,44 @@ static void run_rounds(enum stop_mode stop, unsigned rounds)
 /* I1, I4, R1, R7: each push takes one channel away and restores another, 1,000 times. */
 Test(promise, i1_complete_stop_all)
 {
-	run_rounds(STOP_ALL, SAMPLED(1000));
+	run_rounds(MANIFEST_TRAFFIC, STOP_ALL, SAMPLED(1000));
 }
 
 Test(promise, i1_complete_stop_affected)
 {
-	run_rounds(STOP_AFFECTED, 150);
+	run_rounds(MANIFEST_TRAFFIC, STOP_AFFECTED, 150);
 }
 
 Test(promise, i1_complete_stop_none)
 {
-	run_rounds(STOP_NONE, 150);
+	run_rounds(MANIFEST_TRAFFIC, STOP_NONE, 150);
+}
+
+#define TRAFFIC_GUEST(guest, name, argument, context, more)                                                  \
+	"{ name = \"" guest "\"; domains = ({ name = \"" name "\"; program = \"" TEST_DOMAINS                \
+	"t_traffic.elf\"; args = ( \"" argument "\" ); context = \"system_u:system_r:" context               \
+	":s0\"; " more " }); }"
+#define LANE(lane) "{ name = \"" lane "\"; context = \"system_u:system_r:lane_" lane "_t:s0\"; }"
+
+static const char MANIFEST_ACROSS[] =
+	"guests = ( " TRAFFIC_GUEST("near", "source", "client", "source_t", "") "," TRAFFIC_GUEST(
+		"far", "sink", "server", "sink_t",
+		"offers = ( " LANE("a") "," LANE("b") "," LANE("c") "," LANE("d") " );") " );";
+
+/* The same with source and sink in two guests. */
+Test(cross, i1_i4_complete_stop_all)
+{
+	run_rounds(MANIFEST_ACROSS, STOP_ALL, SAMPLED(150));
+}
+
+Test(cross, i1_i4_complete_stop_affected)
+{
+	run_rounds(MANIFEST_ACROSS, STOP_AFFECTED, SAMPLED(100));
+}
+
+Test(cross, i1_i4_complete_stop_none)
+{
+	run_rounds(MANIFEST_ACROSS, STOP_NONE, SAMPLED(100));
 }
 
 /* The control: the same test with a commit that takes nothing away must fail, and for that reason. */

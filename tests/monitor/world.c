@@ -99,12 +99,14 @@ static size_t n_files(policy_files files)
 
 static bool all_ready(struct world *world, void *opaque)
 {
-	struct guest *guest = world_guest(world);
+	const struct registry *registry = world->monitor->registry;
 
 	(void)opaque;
-	for (uint32_t d = 0; d < guest->n_domains; d++)
-		if (MAILBOX_LOAD(world_mailbox(world, guest->domains[d].name)->ready) != MAILBOX_READY)
-			return false;
+	for (uint32_t g = 0; g < registry->n_guests; g++)
+		for (uint32_t d = 0; d < registry->guests[g]->n_domains; d++)
+			if (MAILBOX_LOAD(world_mailbox(world, registry->guests[g]->domains[d].name)->ready) !=
+			    MAILBOX_READY)
+				return false;
 	return true;
 }
 

@@ -311,6 +311,17 @@ static int64_t do_pong(const uint64_t *argument)
 	return CALL_OK;
 }
 
+/* A flood of notifications, whether they are allowed or not. */
+static int64_t do_notify(const uint64_t *argument)
+{
+	for (uint64_t i = 0; i < argument[1] && !told_to_end(); i++) {
+		int64_t result = system_call(SYS_NOTIFY, DOMAIN_BOOT->first_slot + argument[0], 0);
+
+		MAILBOX_STORE(mail->value[result != CALL_OK], mail->value[result != CALL_OK] + 1);
+	}
+	return CALL_OK;
+}
+
 static int64_t do_log(const uint64_t *argument)
 {
 	for (uint64_t i = 0; i < argument[0]; i++)
@@ -339,6 +350,7 @@ static int64_t carry_out(uint64_t operation, const uint64_t *argument)
 		[ACTOR_SERVE] = do_serve,     [ACTOR_PING] = do_ping,
 		[ACTOR_PONG] = do_pong,       [ACTOR_CONNECT_FOR] = do_connect_for,
 		[ACTOR_PEER] = do_peer,       [ACTOR_EVENTS] = do_events,
+		[ACTOR_NOTIFY] = do_notify,
 	};
 
 	DOMAIN_ASSERT(operation < sizeof(operations) / sizeof(operations[0]) && operations[operation]);

@@ -44,6 +44,7 @@ enum actor_operation {
 	ACTOR_WRITE,    /* [address, value]: one store wherever that is */
 	ACTOR_CONNECT_FOR, /* text; [handle of the parent, timeout] -> handle */
 	ACTOR_PEER,        /* [handle] -> the peer's context, as text over all values */
+	ACTOR_NOTIFY,      /* [slot of the domain, n]: until told to end -> n done, n refused */
 	ACTOR_EVENTS,      /* -> what the kernel has counted of this domain's events */
 };
 
