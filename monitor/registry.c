@@ -11,8 +11,6 @@
 #include "vmm/check.h"
 #include "vmm/window.h"
 
-#define RUN_GENERATION_SHIFT 24
-
 struct registry *registry_create(void)
 {
 	struct registry *registry = calloc(1, sizeof(*registry));
@@ -162,9 +160,6 @@ int domain_take_slot(struct domain *domain, struct channel *channel, uint8_t sid
 		return -1;
 	domain->slots[i].channel = channel;
 	domain->slots[i].side = side;
-	/* A guest that is started again begins behind all that its former runs can have had. */
-	if (domain->slots[i].generation == 0)
-		domain->slots[i].generation = (uint64_t)(domain->guest->number - 1) << RUN_GENERATION_SHIFT;
 	domain->slots[i].generation++;
 	domain->lowest_free = i + 1;
 	domain->n_used++;
