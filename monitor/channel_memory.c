@@ -141,6 +141,31 @@ void channel_follow(struct registry *registry, struct channel *channel, enum cha
 		channel_shows(end, part);
 }
 
+void channel_fetch_records(const struct channel *channel)
+{
+	for (unsigned side = 0; side < N_SIDES; side++)
+		if (channel->end[side].owns_slot)
+			__builtin_prefetch(machine_record(channel->end[side].domain->guest->machine,
+			                                  channel->end[side].slot),
+			                   1);
+}
+
+void channel_fetch_headers(const struct channel *channel)
+{
+	for (unsigned side = 0; side < N_SIDES; side++) {
+		const struct endpoint *end = &channel->end[side];
+		const struct outbox_header *header;
+
+		if (!end->owns_slot)
+			continue;
+		header = window_outbox(end->domain->guest->machine, end->slot);
+		__builtin_prefetch(&header->written);
+		__builtin_prefetch(&header->wants_room);
+		__builtin_prefetch(&header->read);
+		__builtin_prefetch(&header->wants_message);
+	}
+}
+
 static uint64_t clamp(uint64_t value, uint64_t most)
 {
 	return value < most ? value : most;

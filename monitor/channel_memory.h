@@ -30,6 +30,10 @@ void channel_shows(struct endpoint *end, enum window_part part);
 /* Makes the end's inbox slot show what it has to. A guest whose window cannot be changed is lost. */
 void channel_follow(struct registry *registry, struct channel *channel, enum channel_side side);
 
+/* What channel_publish will write, and what channel_inspect will read, on its way into the cache. */
+void channel_fetch_records(const struct channel *channel);
+void channel_fetch_headers(const struct channel *channel);
+
 /* Whether messages of flow[side] are there that the peer has not taken. */
 bool channel_has_unread(const struct channel *channel, enum channel_side side);
 

@@ -43,6 +43,15 @@ static void mark(struct registry *registry, struct plan *plan)
 	}
 }
 
+/* Records and headers of thousands of channels are in no cache: the next ones are fetched meanwhile. */
+#define CUTS_AHEAD 16u
+
+static void fetch_ahead(const struct plan *plan, size_t i, void (*fetch)(const struct channel *channel))
+{
+	if (i + CUTS_AHEAD < plan->n_cuts)
+		fetch(plan->cuts[i + CUTS_AHEAD].channel);
+}
+
 static void patch(struct registry *registry, struct plan *plan)
 {
 	const struct channel *last = NULL;
@@ -51,6 +60,7 @@ static void patch(struct registry *registry, struct plan *plan)
 	for (size_t i = 0; i < plan->n_cuts; i++) {
 		struct channel *channel = plan->cuts[i].channel;
 
+		fetch_ahead(plan, i, channel_fetch_records);
 		if (plan->cuts[i].done && channel != last)
 			channel_publish_cut(registry, channel);
 		last = plan->cuts[i].done ? channel : last;
@@ -63,11 +73,14 @@ static void patch(struct registry *registry, struct plan *plan)
 struct run {
 	struct guest *guest;
 	uint32_t first, n;
+	uint32_t n_mappings; /* of the host, at most, that stand there now */
+	const struct guest *peer;
+	uint32_t next_slot, next_peer; /* an end there would be in the same mapping as the last one */
 };
 
 static void sever_run(struct registry *registry, struct run *run)
 {
-	if (run->n && window_sever(run->guest->machine, run->first, run->n) < 0)
+	if (run->n && window_sever_run(run->guest->machine, run->first, run->n, run->n_mappings) < 0)
 		guest_lose(registry, run->guest,
 		           "the host refused to take a mapping away (vm.max_map_count)");
 	run->n = 0;
@@ -86,13 +99,30 @@ static bool is_next(const struct run *run, const struct endpoint *end)
 	return true;
 }
 
+static void run_add(struct run *run, const struct endpoint *end, const struct endpoint *peer,
+                    enum window_part shown)
+{
+	bool is_neighbour = run->n && run->next_slot == end->slot;
+	bool merges = is_neighbour && run->peer == peer->domain->guest && run->next_peer == peer->slot;
+
+	if (!run->n)
+		*run = (struct run){.guest = end->domain->guest, .first = end->slot};
+	else
+		run->n_mappings += !is_neighbour;
+	run->n_mappings += !merges + (shown == WINDOW_HEADER);
+	run->n = end->slot + 1 - run->first;
+	run->peer = shown == WINDOW_ALL ? peer->domain->guest : NULL;
+	run->next_slot = end->slot + 1;
+	run->next_peer = peer->slot + 1;
+}
+
 static void sever_end(struct registry *registry, struct run *run, struct channel *channel,
                       enum channel_side side)
 {
 	struct endpoint *end = &channel->end[side], *peer = &channel->end[1 - side];
-	enum window_part part = channel_part(channel, side);
+	enum window_part part = channel_part(channel, side), shown = end->part;
 
-	if (channel->dead || end->part == part || end->domain->guest->lost)
+	if (channel->dead || shown == part || end->domain->guest->lost)
 		return;
 	channel_shows(end, part);
 	if (part != WINDOW_NONE) {
@@ -103,9 +133,7 @@ static void sever_end(struct registry *registry, struct run *run, struct channel
 	}
 	if (run->n && !is_next(run, end))
 		sever_run(registry, run);
-	if (!run->n)
-		*run = (struct run){end->domain->guest, end->slot, 0};
-	run->n = end->slot + 1 - run->first;
+	run_add(run, end, peer, shown);
 }
 
 static void sever(struct registry *registry, struct plan *plan)
@@ -119,9 +147,11 @@ static void sever(struct registry *registry, struct plan *plan)
 
 static void inspect(struct plan *plan)
 {
-	for (size_t i = 0; i < plan->n_cuts; i++)
+	for (size_t i = 0; i < plan->n_cuts; i++) {
+		fetch_ahead(plan, i, channel_fetch_headers);
 		if (plan->cuts[i].done)
 			plan->cuts[i].loss = channel_inspect(plan->cuts[i].channel, plan->cuts[i].side);
+	}
 }
 
 /* First every count, then one interrupt for each vCPU: a domain that is looked at has its count already. */

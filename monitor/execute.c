@@ -8,6 +8,7 @@
 #include "monitor/loop.h"
 #include "monitor/registry.h"
 #include "vmm/stop.h"
+#include "vmm/window.h"
 
 struct stopped {
 	struct machine *machine[MAX_GUESTS];
@@ -145,6 +146,26 @@ static void put_in_force(struct change *change)
 		posture_watch(change->monitor);
 }
 
+/* What the commit moved out of windows is freed now that guests run and the caller has its answer. */
+static void discard(struct monitor *monitor)
+{
+	struct guest *guests[MAX_GUESTS];
+	struct registry *registry = registry_lock(monitor);
+	uint32_t n = registry->n_guests;
+
+	for (uint32_t g = 0; g < n; g++) {
+		guests[g] = registry->guests[g];
+		guests[g]->n_refs++;
+	}
+	registry_unlock(registry);
+	for (uint32_t g = 0; g < n; g++)
+		window_discard(guests[g]->machine);
+	registry = registry_lock(monitor);
+	for (uint32_t g = 0; g < n; g++)
+		guest_release(guests[g]);
+	registry_unlock(registry);
+}
+
 void execute(struct change *change)
 {
 	struct monitor *monitor = change->monitor;
@@ -166,4 +187,5 @@ void execute(struct change *change)
 	status = change->outcome.killed ? -EOWNERDEAD : 0;
 	change_release(change);
 	done(opaque, report ? status : -ENOMEM, report, report ? "" : strerror(ENOMEM));
+	discard(monitor);
 }

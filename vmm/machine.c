@@ -268,7 +268,7 @@ void machine_kill(struct machine *machine)
 
 	/* The mark before the window: see finish() in window.c. */
 	__atomic_store_n(&machine->killed, 1, __ATOMIC_SEQ_CST);
-	if (machine->wake_fd < 0)
+	if (machine->wake_fd < 0 && !__atomic_load_n(&machine->closed, __ATOMIC_SEQ_CST))
 		CHECK(mprotect(machine->inbox, machine->window_bytes, PROT_NONE) == 0);
 	stop_leave(&machine->group, true);
 	if (changed)

@@ -71,6 +71,8 @@ struct machine {
 	uint32_t first_core;
 	uint64_t window_bytes;
 	uint8_t *ram, *outbox, *inbox, *record;
+	uint8_t *aside; /* aside.c's; NULL: there is none */
+	uint64_t aside_bytes;
 	uint8_t *data[MAX_DOMAINS];
 	int outbox_fd, outbox_read_fd;
 	uint32_t slots_per_unit; /* slots in 2 MiB of window */
@@ -79,6 +81,7 @@ struct machine {
 	/* Atomic. */
 	uint32_t state; /* enum machine_state */
 	uint32_t killed;
+	uint32_t closed; /* its inbox window is PROT_NONE already, and may have a hole */
 
 	struct stop_group group;
 	struct vcpu vcpu[MAX_VCPUS];
@@ -96,6 +99,8 @@ int memory_create(struct machine *machine, const struct machine_spec *spec, char
 /* Frees all but the outbox window and its file. Twice does nothing more. */
 void memory_retire(struct machine *machine);
 void memory_destroy(struct machine *machine);
+/* Address space, 2 MiB aligned. NULL and errno. */
+uint8_t *memory_reserve(uint64_t bytes, int protection);
 /* Which domain's slot it is. */
 uint32_t memory_domain_of(const struct machine *machine, uint32_t slot);
 

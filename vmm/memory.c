@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "guest/abi/memory.h"
+#include "vmm/aside.h"
 #include "vmm/kvm.h"
 #include "vmm/machine_state.h"
 
@@ -38,7 +39,7 @@ static int memslot_add(const struct machine *machine, uint32_t memslot, uint64_t
 }
 
 /* Zero pages, 2 MiB aligned so that huge pages are possible. NULL and errno. */
-static uint8_t *reserve(uint64_t bytes, int protection)
+uint8_t *memory_reserve(uint64_t bytes, int protection)
 {
 	const uint64_t align = ABI_HUGE_PAGE_BYTES;
 	uint8_t *raw =
@@ -71,7 +72,7 @@ static int ram_create(struct machine *machine, char *why)
 {
 	if (machine->layout.ram_bytes == 0)
 		return 0;
-	machine->ram = reserve(machine->layout.ram_bytes, PROT_READ | PROT_WRITE);
+	machine->ram = memory_reserve(machine->layout.ram_bytes, PROT_READ | PROT_WRITE);
 	if (machine->ram == NULL || keep_private(machine->ram, machine->layout.ram_bytes) != 0)
 		return failed(machine, "RAM", why);
 	return memslot_add(machine, MEMSLOT_RAM, GPA_RAM, machine->ram, machine->layout.ram_bytes, false,
@@ -96,7 +97,7 @@ static int outbox_create(struct machine *machine, char *why)
 {
 	if (outbox_files_open(machine) != 0)
 		return failed(machine, "outbox file", why);
-	machine->outbox = reserve(machine->window_bytes, PROT_NONE);
+	machine->outbox = memory_reserve(machine->window_bytes, PROT_NONE);
 	if (machine->outbox == NULL ||
 	    mmap(machine->outbox, machine->window_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
 	         machine->outbox_fd, 0) == MAP_FAILED ||
@@ -112,16 +113,17 @@ static int outbox_create(struct machine *machine, char *why)
  */
 static int inbox_create(struct machine *machine, char *why)
 {
-	machine->inbox = reserve(machine->window_bytes, PROT_READ);
+	machine->inbox = memory_reserve(machine->window_bytes, PROT_READ);
 	if (machine->inbox == NULL)
 		return failed(machine, "inbox window", why);
+	aside_create(machine);
 	return memslot_add(machine, MEMSLOT_INBOX, GPA_INBOX, machine->inbox, machine->window_bytes, true,
 	                   "memslot of the inbox window", why);
 }
 
 static int record_create(struct machine *machine, char *why)
 {
-	machine->record = reserve(machine->layout.record_bytes, PROT_READ | PROT_WRITE);
+	machine->record = memory_reserve(machine->layout.record_bytes, PROT_READ | PROT_WRITE);
 	if (machine->record == NULL || keep_private(machine->record, machine->layout.record_bytes) != 0)
 		return failed(machine, "record window", why);
 	return memslot_add(machine, MEMSLOT_RECORD, GPA_RECORD, machine->record, machine->layout.record_bytes,
@@ -154,7 +156,7 @@ static int data_create(struct machine *machine, uint32_t domain, const struct do
 	int error = data_check(spec, why);
 	if (error != 0)
 		return error;
-	uint8_t *memory = reserve(span->bytes, PROT_NONE);
+	uint8_t *memory = memory_reserve(span->bytes, PROT_NONE);
 	if (memory == NULL)
 		return failed(machine, "data file", why);
 	machine->data[domain] = memory;
@@ -214,6 +216,7 @@ void memory_retire(struct machine *machine)
 {
 	release(&machine->ram, machine->layout.ram_bytes);
 	release(&machine->inbox, machine->window_bytes);
+	aside_destroy(machine);
 	release(&machine->record, machine->layout.record_bytes);
 	for (uint32_t i = 0; i < machine->layout.n_domains; i++)
 		release(&machine->data[i], machine->layout.domain[i].data.bytes);

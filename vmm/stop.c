@@ -453,6 +453,19 @@ uint32_t machine_stop_count(const struct machine *machine)
 	return count;
 }
 
+bool machine_stands(const struct machine *machine)
+{
+	struct stop_group *group = (struct stop_group *)&machine->group;
+	bool stands;
+
+	pthread_mutex_lock(&group->lock);
+	stands = group->count > 0 && group->n_vcpus > 0;
+	for (uint32_t i = 0; i < group->n_vcpus && stands; i++)
+		stands = has_stopped(stop_state_of(group->vcpu[i]));
+	pthread_mutex_unlock(&group->lock);
+	return stands;
+}
+
 uint64_t machine_stop_requests(const struct machine *machine)
 {
 	return __atomic_load_n(&machine->group.requests, __ATOMIC_RELAXED);

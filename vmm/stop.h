@@ -43,6 +43,9 @@ int resume_machines(struct machine *const *machines, size_t n_machines, uint64_t
 /* Stops that are in force. */
 uint32_t machine_stop_count(const struct machine *machine);
 
+/* Whether it has vCPUs, is stopped, and all of them have arrived: none enters the guest before the resume. */
+bool machine_stands(const struct machine *machine);
+
 /* Stop requests that its vCPUs ever got: tests show that an unconcerned guest got none. */
 uint64_t machine_stop_requests(const struct machine *machine);
 

@@ -35,6 +35,14 @@ int window_set(struct machine *reader, uint32_t reader_slot, const struct machin
 /* Tombstones over n neighbouring slots by one mapping. -ENOMEM as above. */
 int window_sever(struct machine *reader, uint32_t first_slot, uint32_t n_slots);
 
+/*
+ * The same where the slots stand in n_mappings mappings of the host or so. Where that is few and the reader's
+ * vCPUs all stand, what was there is moved aside instead of being freed; window_discard frees it. On
+ * -ENOMEM the whole inbox window is closed already, and the reader must be killed.
+ */
+int window_sever_run(struct machine *reader, uint32_t first_slot, uint32_t n_slots, uint32_t n_mappings);
+void window_discard(struct machine *reader);
+
 /* Counters of an outbox, as its owner wrote them; each read once, nothing believed. */
 struct outbox_counters {
 	uint64_t written, written_bytes;

@@ -109,6 +109,50 @@ static int n_mappings(void)
 	return n;
 }
 
+static void show_all(struct rig *reader, struct rig *writer, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		fill(writer, i, (uint8_t)(i + 1));
+		cr_assert_eq(window_set(reader->machine, i, writer->machine, i, WINDOW_ALL), 0);
+		cr_assert_eq(shown(reader, i, 100), (uint8_t)(i + 1));
+	}
+}
+
+/* I1: many slots of a machine that stands are moved aside; nothing of them is seen, then or when they are
+ * freed. */
+Test(window, what_stands_is_moved_aside)
+{
+	struct rig reader, writer;
+	const struct rig_spec spec = {.kernel = "enter", .n_vcpus = 1, .n_domains = 7};
+	const uint32_t n = 96;
+
+	rig_create(&reader, &spec);
+	rig_create(&writer, &spec);
+	cr_assert_geq(machine_total_slots(reader.machine), n + 1);
+	int before = n_mappings();
+	cr_expect_not(machine_stands(reader.machine));
+	rig_stop(&reader);
+	cr_expect(machine_stands(reader.machine));
+	for (int round = 0; round < 3; round++) {
+		show_all(&reader, &writer, n + 1);
+		cr_assert_eq(window_sever_run(reader.machine, 0, n, 1), 0);
+		for (uint32_t i = 0; i < n; i++)
+			cr_expect_eq(shown(&reader, i, 100), 0);
+		cr_expect_eq(shown(&reader, n, 100), n + 1);
+		cr_expect_leq(n_mappings(), before + 3 + (round == 1));
+		if (round != 1) /* the second move replaces what the first one left */
+			window_discard(reader.machine);
+		cr_assert_eq(window_sever(reader.machine, n, 1), 0);
+	}
+	cr_expect_leq(n_mappings(), before + 1);
+	rig_resume(&reader);
+	show_all(&reader, &writer, n);
+	cr_assert_eq(window_sever_run(reader.machine, 0, n, 1), 0); /* in place */
+	cr_expect_eq(shown(&reader, n - 1, 100), 0);
+	rig_destroy(&reader);
+	rig_destroy(&writer);
+}
+
 /* Neighbours in window and file are one mapping of the host; the worst case is what the header says at most.
  */
 Test(window, neighbours_merge)
