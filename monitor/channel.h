@@ -84,7 +84,9 @@ struct channel {
 struct flow_loss {
 	uint64_t messages;
 	uint64_t bytes;
-	uint32_t calls; /* domains that were blocked on it */
+	uint32_t calls;      /* domains that were blocked on it */
+	bool to_host;        /* the flow led to a port ... */
+	int64_t handed_over; /* ... whose reader has not taken these bytes yet; -1: nobody can know */
 };
 
 /*

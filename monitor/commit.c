@@ -3,6 +3,7 @@
 #include "guest/abi/record.h"
 #include "monitor/channel_memory.h"
 #include "monitor/guest.h"
+#include "monitor/port.h"
 #include "vmm/check.h"
 
 static void raise_number(struct registry *registry, struct monitor *monitor, struct commit *commit)
@@ -145,12 +146,16 @@ static void sever(struct registry *registry, struct plan *plan)
 	sever_run(registry, &run);
 }
 
-static void inspect(struct plan *plan)
+static void inspect(struct monitor *monitor, struct plan *plan)
 {
 	for (size_t i = 0; i < plan->n_cuts; i++) {
+		struct plan_flow *cut = &plan->cuts[i];
+
 		fetch_ahead(plan, i, channel_fetch_headers);
-		if (plan->cuts[i].done)
-			plan->cuts[i].loss = channel_inspect(plan->cuts[i].channel, plan->cuts[i].side);
+		if (!cut->done)
+			continue;
+		cut->loss = channel_inspect(cut->channel, cut->side);
+		ports_inspect(monitor, cut->channel, cut->side, &cut->loss);
 	}
 }
 
@@ -195,14 +200,14 @@ static void verify(struct registry *registry, const struct commit *commit)
 	}
 }
 
-static void take_away(struct registry *registry, struct commit *commit)
+static void take_away(struct registry *registry, struct monitor *monitor, struct commit *commit)
 {
 #ifdef CONTROL_SKIP_CUT /* a control build of the tests: they must notice that nothing was taken away */
-	(void)registry, (void)commit, (void)patch, (void)sever, (void)inspect, (void)verify;
+	(void)registry, (void)monitor, (void)commit, (void)patch, (void)sever, (void)inspect, (void)verify;
 #else
 	patch(registry, commit->plan);
 	sever(registry, commit->plan);
-	inspect(commit->plan);
+	inspect(monitor, commit->plan);
 	verify(registry, commit);
 #endif
 }
@@ -212,6 +217,6 @@ void commit_apply(struct registry *registry, struct monitor *monitor, struct com
 	CHECK(registry->held && registry->gate_closed);
 	raise_number(registry, monitor, commit);
 	mark(registry, commit->plan);
-	take_away(registry, commit);
+	take_away(registry, monitor, commit);
 	wake(commit->plan);
 }

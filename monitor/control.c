@@ -346,8 +346,8 @@ int control_open(struct monitor *monitor, const char *path, char why[static WHY_
 	control->accept_again.opaque = control;
 	error = peers_create(monitor, &control->peers, why);
 	if (error == 0)
-		error = control_socket_open(path, SOCK_SEQPACKET, peers_any(control->peers), &control->socket,
-		                            why);
+		error = control_socket_open(path, SOCK_SEQPACKET, peers_any(control->peers) ? 0666 : 0600,
+		                            &control->socket, why);
 	if (error == 0) {
 		error = loop_add(monitor->loop, control->socket.fd, EPOLLIN, on_connect, control);
 		if (error < 0)

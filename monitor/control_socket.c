@@ -107,7 +107,7 @@ static int bind_socket(struct control_socket *sock, int type, mode_t mode, char 
 	return 0;
 }
 
-int control_socket_open(const char *path, int type, bool for_all, struct control_socket *sock,
+int control_socket_open(const char *path, int type, mode_t mode, struct control_socket *sock,
                         char why[static WHY_BYTES])
 {
 	struct sockaddr_un address;
@@ -126,7 +126,7 @@ int control_socket_open(const char *path, int type, bool for_all, struct control
 	if (error == 0)
 		error = take_over(path, type, why);
 	if (error == 0)
-		error = bind_socket(sock, type, for_all ? 0666 : 0600, why);
+		error = bind_socket(sock, type, mode, why);
 	if (error < 0)
 		control_socket_close(sock);
 	return error;

@@ -21,9 +21,8 @@ struct control_socket {
 	ino_t inode;
 };
 
-/* Errors as control_open. type: SOCK_SEQPACKET or SOCK_STREAM. for_all: mode 0666, since credentials decide;
- * otherwise 0600. */
-int control_socket_open(const char *path, int type, bool for_all, struct control_socket *socket,
+/* Errors as control_open. type: SOCK_SEQPACKET or SOCK_STREAM. mode: of the socket's file. */
+int control_socket_open(const char *path, int type, mode_t mode, struct control_socket *socket,
                         char why[static WHY_BYTES]);
 void control_socket_close(struct control_socket *socket);
 

@@ -6,6 +6,7 @@
 #include "monitor/commit.h"
 #include "monitor/guest.h"
 #include "monitor/loop.h"
+#include "monitor/port.h"
 #include "monitor/registry.h"
 #include "vmm/stop.h"
 #include "vmm/window.h"
@@ -139,6 +140,7 @@ static void put_in_force(struct change *change)
 		watch_end(&posture->watch);
 	}
 	carry_out(change, &commit);
+	ports_follow(change->monitor);
 	change->old = commit.old;
 	posture->settings = change->settings;
 	change->settings = settings;

@@ -14,7 +14,7 @@
 /*
  * Builds a guest of a manifest, machine and all, stopped before its first
  * instruction, and enters it in the registry. Its contexts must be known to the policy
- * in force. -errno and a line in why; then nothing is left.
+ * in force. Without vCPUs it is the host's own (host.h). -errno and a line in why; then nothing is left.
  */
 int guest_create(struct monitor *monitor, const struct manifest_guest *manifest, struct guest **guest,
                  char why[static WHY_BYTES]);

@@ -104,6 +104,7 @@ static int domain_init(struct guest *guest, uint32_t index, const struct manifes
 
 		snprintf(domain->services[s].name, sizeof(domain->services[s].name), "%s", service->name);
 		domain->services[s].domain = domain;
+		domain->services[s].per_client = service->per_client;
 		domain->services[s].follows_domain = !service->context[0];
 		error = intern(posture, manifest, from,
 		               service->context[0] ? service->context : from->context,
@@ -186,6 +187,7 @@ int guest_outline(struct monitor *monitor, const struct manifest_guest *manifest
 		return -ENOMEM;
 	guest->monitor = monitor;
 	guest->n_vcpus = manifest->n_vcpus;
+	guest->is_host = manifest->n_vcpus == 0;
 	guest->n_domains = manifest->n_domains;
 	snprintf(guest->name, sizeof(guest->name), "%s", manifest->name);
 	guest->domains = calloc(MAX_DOMAINS, sizeof(*guest->domains));
@@ -217,8 +219,8 @@ static void draw(struct blueprint *blueprint, const struct manifest_guest *manif
 			.image = from->image,
 			.image_bytes = from->image_bytes,
 			/* The domain library has the name from the boot record: it is its argument 0. */
-			.arguments = (const char *const *)from->arguments + 1,
-			.n_arguments = from->n_arguments - 1,
+			.arguments = from->n_arguments ? (const char *const *)from->arguments + 1 : NULL,
+			.n_arguments = from->n_arguments ? from->n_arguments - 1 : 0,
 			.vcpu = from->vcpu,
 			.n_slots = from->n_slots,
 			.heap_bytes = from->heap_bytes,
@@ -257,6 +259,8 @@ int guest_begin(struct guest *guest, const struct manifest_guest *manifest, char
 		return -ENOMEM;
 	}
 	draw(guest->blueprint, manifest);
+	if (guest->is_host)
+		return machine_create_windows(&guest->blueprint->spec, &guest->machine, why);
 	guest->blueprint->spec.kvm_fd = guest->monitor->kvm_fd;
 	guest->blueprint->spec.first_core = first_core(guest->monitor);
 	return machine_begin(&guest->blueprint->spec, &handlers, guest, &guest->machine, why);
@@ -317,7 +321,7 @@ static int slots_init(struct guest *guest)
 
 int guest_build(struct guest *guest, char why[static WHY_BYTES])
 {
-	int error = machine_build(guest->machine, &guest->blueprint->spec, why);
+	int error = guest->is_host ? 0 : machine_build(guest->machine, &guest->blueprint->spec, why);
 
 	if (error == 0 && slots_init(guest) < 0) {
 		snprintf(why, WHY_BYTES, "%s", strerror(ENOMEM));

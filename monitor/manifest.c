@@ -209,8 +209,8 @@ static int read_audit(const struct manifest_reader *reader, const config_setting
 /* Keys that concern one guest stand at the top level only where there is no list of guests. */
 static int check_keys(const struct manifest_reader *reader, const config_setting_t *root)
 {
-	static const char *const keys[] = {"policy", "stop", "deadline", "audit",      "clients", "guests",
-	                                   "name",   "uuid", "vcpus",    "bulk_bytes", "domains"};
+	static const char *const keys[] = {"ports",  "policy", "stop", "deadline", "audit",      "clients",
+	                                   "guests", "name",   "uuid", "vcpus",    "bulk_bytes", "domains"};
 	static const char *const of_guest[] = {"name", "uuid", "vcpus", "bulk_bytes", "domains"};
 	int error = read_check_keys(reader, root, "a manifest", keys, sizeof(keys) / sizeof(keys[0]));
 
@@ -252,6 +252,8 @@ int manifest_read_root(const struct manifest_reader *reader, const config_settin
 		error = read_monitor(reader, root, manifest);
 	if (error == 0)
 		error = manifest_read_guests(reader, root, manifest);
+	if (error == 0)
+		error = manifest_read_ports(reader, root, manifest);
 	if (error == 0 && !guests_only)
 		error = read_policies(reader, root, manifest);
 	return error;

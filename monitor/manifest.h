@@ -30,6 +30,31 @@ int stop_mode_find(const char *name);
 struct manifest_service {
 	char name[MAX_NAME_BYTES];
 	char context[MAX_CONTEXT_BYTES]; /* "": its domain's */
+	uint32_t per_client;             /* channels that one client may have here; 0: no limit */
+};
+
+enum port_kind {
+	PORT_LISTEN,
+	PORT_CONNECT,
+	PORT_STDIO,
+	PORT_FILE,
+};
+
+/* A labelled endpoint of the host (docs/ports.md). */
+struct manifest_port {
+	const char *manifest; /* path, for messages */
+	unsigned line;
+	char name[MAX_NAME_BYTES];
+	char context[MAX_CONTEXT_BYTES];
+	enum port_kind kind;
+	bool reads, writes;             /* STDIO: standard input, output; FILE: read, or append */
+	bool seqpacket;                 /* LISTEN, CONNECT; else a stream */
+	char to[MAX_PATH_BYTES];        /* the service that the port connects to; "": it offers one ... */
+	struct manifest_service offers; /* ... this */
+	char *path;                     /* of the socket or the file; NULL: STDIO */
+	unsigned mode;                  /* LISTEN: of the socket's file */
+	uint32_t connections;           /* at one time */
+	uint32_t per_client;            /* LISTEN: of them for one uid */
 };
 
 struct manifest_domain {
@@ -95,6 +120,8 @@ struct manifest {
 	/* What runs. */
 	struct manifest_guest *guests;
 	uint32_t n_guests;
+	struct manifest_port *ports;
+	uint32_t n_ports;
 };
 
 /* What a file that a manifest names is for; it says where a name without a place leads. */

@@ -104,19 +104,23 @@ static int read_arguments(const struct manifest_reader *reader, const config_set
 
 /* ---- services ---- */
 
-static int read_service(const struct manifest_reader *reader, const config_setting_t *entry,
-                        struct manifest_service *service)
+int manifest_read_service(const struct manifest_reader *reader, const config_setting_t *entry,
+                          struct manifest_service *service)
 {
-	static const char *const keys[] = {"name", "context"};
+	static const char *const keys[] = {"name", "context", "per_client"};
+	uint64_t per_client = 0;
 	const char *name, *context = NULL;
 	int error;
 
 	if (config_setting_is_group(entry)) {
-		error = read_check_keys(reader, entry, "a service", keys, 2);
+		error = read_check_keys(reader, entry, "a service", keys, 3);
 		if (error == 0)
 			error = read_member(reader, entry, "name", "a service needs a name", &name);
 		if (error == 0)
 			error = read_member(reader, entry, "context", NULL, &context);
+		if (error == 0)
+			error = read_number(reader, entry, "per_client", 1, MAX_SLOTS, &per_client);
+		service->per_client = (uint32_t)per_client;
 	} else {
 		error = read_string(reader, entry, &name);
 	}
@@ -148,7 +152,7 @@ static int read_services(const struct manifest_reader *reader, const config_sett
 		const config_setting_t *entry = config_setting_get_elem(list, (unsigned)i);
 		struct manifest_service *service = &domain->services[domain->n_services];
 
-		error = read_service(reader, entry, service);
+		error = manifest_read_service(reader, entry, service);
 		if (error == 0 && offers(domain, service->name))
 			error = read_fail(reader, entry, "domain \"%s\" offers \"%s\" twice", domain->name,
 			                  service->name);

@@ -7,6 +7,7 @@
 
 #include "monitor/manifest_read.h"
 
+#define HOST_NAME "host"      /* ports are domains of it */
 #define OWN_NAME "portcullis" /* log lines of the monitor itself begin so */
 
 static int read_uuid(const struct manifest_reader *reader, const config_setting_t *group,
@@ -36,6 +37,8 @@ static int read_identity(const struct manifest_reader *reader, const config_sett
 		error = read_name(reader, setting, "guest", name, guest->name);
 	if (error == 0 && strcmp(name, OWN_NAME) == 0)
 		error = read_fail(reader, setting, "guest name \"%s\" is the monitor's own", name);
+	if (error == 0 && strcmp(name, HOST_NAME) == 0)
+		error = read_fail(reader, setting, "guest name \"%s\" is that of the host's ports", name);
 	if (error == 0)
 		error = read_uuid(reader, group, guest);
 	return error;

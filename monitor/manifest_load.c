@@ -202,6 +202,7 @@ void manifest_free(struct manifest *manifest)
 	for (uint32_t i = 0; i < manifest->n_guests; i++)
 		manifest_free_guest(&manifest->guests[i]);
 	free(manifest->policies);
+	manifest_free_ports(manifest);
 	free(manifest->guests);
 	free(manifest->clients);
 	free(manifest->audit_path);

@@ -68,6 +68,15 @@ int manifest_read_guests(const struct manifest_reader *reader, const config_sett
                          struct manifest *manifest);
 void manifest_free_guest(struct manifest_guest *guest);
 
+/* manifest_port.c: the list of ports, which may be missing. */
+int manifest_read_ports(const struct manifest_reader *reader, const config_setting_t *root,
+                        struct manifest *manifest);
+void manifest_free_ports(struct manifest *manifest);
+
+/* manifest_domain.c: a service that is offered: a name, or { name; context; per_client }. */
+int manifest_read_service(const struct manifest_reader *reader, const config_setting_t *entry,
+                          struct manifest_service *service);
+
 /* manifest_domain.c: the list of domains. */
 int manifest_read_domains(const struct manifest_reader *reader, const config_setting_t *group,
                           struct manifest_guest *guest);

@@ -19,6 +19,7 @@
 #include "monitor/guest.h"
 #include "monitor/loop.h"
 #include "monitor/mediation.h"
+#include "monitor/port.h"
 #include "monitor/posture.h"
 #include "monitor/registry.h"
 #include "vmm/check.h"
@@ -42,18 +43,21 @@ static void settle_guest(struct registry *registry, struct guest *guest)
 static int settle(struct monitor *monitor, bool *over)
 {
 	struct registry *registry = registry_lock(monitor);
+	uint32_t n_running = 0, n_over = 0;
 	int status = 0;
-
-	*over = registry->n_guests > 0;
 
 	for (uint32_t g = 0; g < registry->n_guests; g++) {
 		struct guest *guest = registry->guests[g];
 
+		if (guest->is_host && !guest->lost) /* it has no end of its own */
+			continue;
 		settle_guest(registry, guest);
-		*over = *over && guest->ended;
+		n_running += !guest->ended;
+		n_over += guest->ended;
 		status |= guest_exit_status(registry, guest);
 	}
 	registry_unlock(registry);
+	*over = n_over > 0 && n_running == 0;
 	return status;
 }
 
@@ -70,7 +74,7 @@ static void on_kick(void *opaque, uint32_t events)
 	mediation_pump(monitor);
 	denials_pump(monitor);
 	status = settle(monitor, &over);
-	if (over && !monitor->serve)
+	if (over && !monitor->serve && !ports_are_busy(monitor))
 		monitor_end(monitor, status);
 }
 
@@ -155,6 +159,8 @@ static int create_parts(struct monitor *monitor, const struct monitor_options *o
 	for (size_t m = 0; m < options->n_manifests && error == 0; m++)
 		error = create_guests(monitor, options->manifests[m], why);
 	if (error == 0)
+		error = ports_create(monitor, options->manifests, options->n_manifests, why);
+	if (error == 0)
 		error = loop_add(monitor->loop, monitor->registry->kick_fd, EPOLLIN, on_kick, monitor);
 	if (error == 0)
 		posture_watch(monitor);
@@ -212,6 +218,7 @@ int monitor_start(struct monitor *monitor, char why[static WHY_BYTES])
 		if (error < 0)
 			return error;
 	}
+	ports_start(monitor);
 	return 0;
 }
 
@@ -291,7 +298,9 @@ void monitor_destroy(struct monitor *monitor)
 {
 	if (!monitor)
 		return;
+	ports_stop(monitor);
 	end_guests(monitor);
+	ports_destroy(monitor);
 	if (monitor->started)
 		audit_notice(monitor->audit, "PORTCULLIS_STOP", "orderly");
 	posture_destroy(monitor);

@@ -20,6 +20,7 @@ struct change;
 struct denials;
 struct control;
 struct loop;
+struct ports;
 struct posture;
 struct registry;
 
@@ -57,6 +58,7 @@ struct monitor {
 	struct posture *posture;   /* posture.h: what decisions are made by */
 	struct denials *denials;   /* denials.h: on their way to the audit trail */
 	struct change *change;     /* change.h: the change that is under way; NULL: none. Loop thread only */
+	struct ports *ports;       /* port.h; NULL: none */
 	struct control *control;   /* control.h; NULL: no socket */
 };
 

@@ -189,6 +189,11 @@ static void intern_manifest(struct sid_table *sids, const struct manifest *manif
 
 	for (uint32_t g = 0; g < manifest->n_guests; g++)
 		intern_guest(sids, &manifest->guests[g]);
+	for (uint32_t p = 0; p < manifest->n_ports; p++) {
+		sid_intern(sids, manifest->ports[p].context, &sid);
+		if (manifest->ports[p].offers.context[0])
+			sid_intern(sids, manifest->ports[p].offers.context, &sid);
+	}
 	for (size_t c = 0; c < manifest->n_clients; c++)
 		sid_intern(sids, manifest->clients[c].context, &sid);
 }

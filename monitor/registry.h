@@ -31,6 +31,7 @@ struct service {
 	struct domain *domain;
 	policy_sid sid;
 	bool follows_domain;  /* its context is its domain's, also after a relabel */
+	uint32_t per_client;  /* channels that one client may have here; 0: no limit */
 	uint32_t n_instances; /* domains of its guest that offer this name */
 	struct channel *backlog_first, *backlog_last;
 	uint32_t n_backlog;
@@ -99,6 +100,7 @@ struct guest {
 	uint32_t index;  /* below MAX_GUESTS; another guest's once this one has left the registry */
 	uint32_t number; /* from 1, never used again */
 	uint32_t n_vcpus;
+	bool is_host; /* its domains are ports (port.h), its machine has no vCPUs, and it never ends */
 	struct machine *machine;
 	struct domain *domains;
 	uint32_t n_domains;

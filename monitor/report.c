@@ -1,5 +1,7 @@
 #include "monitor/report.h"
 
+#include <stdio.h>
+
 #include "monitor/audit.h"
 #include "monitor/posture.h"
 
@@ -28,6 +30,8 @@ static json_t *cut_json(const struct plan_flow *cut, const struct reasons *reaso
 		                                       "discarded_messages", (json_int_t)cut->loss.messages,
 		                                       "discarded_bytes", (json_int_t)cut->loss.bytes,
 		                                       "cancelled_calls", (int)cut->loss.calls));
+	if (json && cut->loss.to_host && cut->loss.handed_over >= 0)
+		json_object_set_new(json, "handed_over_unread", json_integer(cut->loss.handed_over));
 	return json;
 }
 
@@ -117,19 +121,22 @@ void report_audit(struct monitor *monitor, const struct change_outcome *outcome)
 {
 	for (size_t i = 0; i < outcome->plan->n_cuts; i++) {
 		const struct plan_flow *cut = &outcome->plan->cuts[i];
-		char from[PATH_NAME_BYTES], to[PATH_NAME_BYTES];
+		char from[PATH_NAME_BYTES], to[PATH_NAME_BYTES], handed_over[48] = "";
 
 		if (!cut->done)
 			continue;
+		if (cut->loss.to_host && cut->loss.handed_over >= 0)
+			snprintf(handed_over, sizeof(handed_over), " handed_over_unread=%lld",
+			         (long long)cut->loss.handed_over);
 		audit_notice(monitor->audit, "PORTCULLIS_CUT",
 		             "policy=%llu channel=%llu from=\"%s\" to=\"%s\" discarded_messages=%llu "
-		             "discarded_bytes=%llu cancelled_calls=%u reason=\"%s\"",
+		             "discarded_bytes=%llu cancelled_calls=%u%s reason=\"%s\"",
 		             (unsigned long long)outcome->policy_number,
 		             (unsigned long long)cut->channel->number,
 		             domain_path(cut->channel->end[cut->side].domain, from),
 		             domain_path(cut->channel->end[1 - cut->side].domain, to),
 		             (unsigned long long)cut->loss.messages, (unsigned long long)cut->loss.bytes,
-		             cut->loss.calls, reasons_text(outcome->reasons, cut->reason));
+		             cut->loss.calls, handed_over, reasons_text(outcome->reasons, cut->reason));
 	}
 	audit_notice(monitor->audit, "PORTCULLIS_POLICY",
 	             "change=%s policy=%llu previous=%llu cut=%llu kept=%llu", outcome->change,

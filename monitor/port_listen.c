@@ -1,0 +1,98 @@
+/*
+ * Clients of a listening port: who is let in, and how many.
+ *
+ * Whoever comes is accepted and, past a limit, closed at once: a client that floods the backlog keeps nobody
+ * out, and is told. A turn accepts a bounded number.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "monitor/port_internal.h"
+
+static void tell_refused(struct port *port)
+{
+	uint64_t now = loop_now();
+
+	if (port->refused == port->refused_told || now - port->told_ns < REFUSALS_NS)
+		return;
+	port_tell(port, "%llu clients were refused",
+	          (unsigned long long)(port->refused - port->refused_told));
+	port->refused_told = port->refused;
+	port->told_ns = now;
+}
+
+static uint32_t connections_of(const struct port *port, uid_t uid)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < port->from->connections; i++)
+		n += port->connections[i].state != CONNECTION_FREE && port->connections[i].uid == uid;
+	return n;
+}
+
+/* Takes fd. */
+static void let_in(struct port *port, int fd)
+{
+	struct ucred who = {.uid = (uid_t)-1};
+	socklen_t bytes = sizeof(who);
+	struct connection *connection = NULL;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 &&
+	    connections_of(port, who.uid) < port->from->per_client)
+		connection = connection_take(port);
+	if (!connection) {
+		port->refused++;
+		close(fd);
+		return;
+	}
+	connection->uid = who.uid;
+	if (connection_attach(connection, fd, fd) < 0)
+		port->refused++;
+	else
+		connection_begin(connection);
+}
+
+/* Descriptors are short: the socket stays readable, so it is left alone for a while. */
+static void pause_listening(struct port *port)
+{
+	port_unlisten(port);
+	port_tell(port, "accept: too many open files; trying again");
+	loop_arm(port->ports->monitor->loop, &port->retry, loop_now() + RETRY_NS);
+}
+
+static void on_client(void *opaque, uint32_t events)
+{
+	struct port *port = opaque;
+
+	(void)events;
+	for (unsigned n = 0; n < TURN_ACCEPTS; n++) {
+		int fd = accept4(port->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd >= 0) {
+			let_in(port, fd);
+			continue;
+		}
+		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+			pause_listening(port);
+		if (errno != ECONNABORTED && errno != EINTR)
+			break;
+	}
+	tell_refused(port);
+}
+
+void port_listen(struct port *port)
+{
+	if (port->from->kind == PORT_LISTEN && !port->listening && port->fd >= 0)
+		port->listening =
+			loop_add(port->ports->monitor->loop, port->fd, EPOLLIN, on_client, port) == 0;
+}
+
+void port_unlisten(struct port *port)
+{
+	if (port->listening)
+		loop_remove(port->ports->monitor->loop, port->fd);
+	port->listening = false;
+}
