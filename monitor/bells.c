@@ -10,7 +10,9 @@
 
 /* From one guest to another. */
 struct bell {
-	struct bell *next; /* of the same guest that rings */
+	struct bell *next;      /* of the same guest that rings */
+	struct bell *next_idle; /* of the registry's that wait for bells_settle */
+	bool is_idle;
 	struct guest *from, *to;
 	uint32_t n_channels; /* between them: it stays as long */
 	uint32_t n_ringers;  /* ends of `from` that may notify an end of `to` */
@@ -45,13 +47,58 @@ static struct bell *take(struct guest *from, struct guest *to)
 	return bell;
 }
 
+static struct registry *registry_of(const struct bell *bell)
+{
+	return bell->from->monitor->registry;
+}
+
+/* The loop unbinds what nobody has come to need again by then. */
+static void make_idle(struct bell *bell)
+{
+	struct registry *registry = registry_of(bell);
+
+	if (bell->is_idle)
+		return;
+	bell->is_idle = true;
+	bell->next_idle = registry->idle_bells;
+	registry->idle_bells = bell;
+	registry_kick(registry);
+}
+
+static void leave_idle(struct bell *bell)
+{
+	struct bell **link = &registry_of(bell)->idle_bells;
+
+	while (bell->is_idle && *link != bell)
+		link = &(*link)->next_idle;
+	if (bell->is_idle)
+		*link = bell->next_idle;
+	bell->is_idle = false;
+}
+
+/* Unbinds each half that no end needs; frees what no channel does. */
+static void settle(struct bell *bell)
+{
+	leave_idle(bell);
+	if (!bell->n_ringers)
+		doorbell_unbind_ring(&bell->doorbell);
+	if (!bell->n_hearers)
+		doorbell_unbind_line(&bell->doorbell);
+	if (bell->n_channels)
+		return;
+	CHECK(!bell->n_ringers && !bell->n_hearers);
+	*find(bell->from, bell->to) = bell->next;
+	free(bell);
+}
+
 static void give(struct bell *bell)
 {
 	if (!bell || --bell->n_channels > 0)
 		return;
-	CHECK(!bell->n_ringers && !bell->doorbell.rings && !bell->doorbell.heard);
-	*find(bell->from, bell->to) = bell->next;
-	free(bell);
+	if (bell->from->gone || bell->to->gone) /* which are freed with their last channel */
+		settle(bell);
+	else
+		make_idle(bell);
 }
 
 int bells_join(struct channel *channel)
@@ -107,7 +154,7 @@ static void remove_hearer(struct bell *bell, struct domain *hearer)
 {
 	CHECK(bell->n_hearers > 0 && hearer->heard_from[bell->doorbell.line] > 0);
 	if (--bell->n_hearers == 0)
-		doorbell_unbind_line(&bell->doorbell);
+		make_idle(bell);
 	if (--hearer->heard_from[bell->doorbell.line] == 0)
 		__atomic_fetch_and(marks(bell), ~(1ull << hearer->index), __ATOMIC_SEQ_CST);
 }
@@ -148,12 +195,37 @@ void bells_unbind(struct channel *channel, enum channel_side side, bool may_noti
 	if (end->rings && !may_notify) {
 		end->rings = false;
 		if (--end->bell->n_ringers == 0)
-			doorbell_unbind_ring(&end->bell->doorbell);
+			make_idle(end->bell);
 	}
 	if (end->heard && !(may_notify && needs_hearing(channel, side))) {
 		end->heard = false;
 		remove_hearer(end->bell, channel->end[OTHER(side)].domain);
 	}
+}
+
+void bells_settle(struct monitor *monitor)
+{
+	struct registry *registry;
+	bool more = true;
+
+	while (more) {
+		registry = registry_lock(monitor);
+		if (registry->idle_bells)
+			settle(registry->idle_bells);
+		more = registry->idle_bells != NULL;
+		registry_unlock(registry);
+	}
+}
+
+void bells_forget(struct registry *registry, struct guest *guest)
+{
+	CHECK(registry->held);
+	for (uint32_t g = 0; g < registry->n_guests; g++)
+		for (struct bell *bell = registry->guests[g]->bells, *next; bell; bell = next) {
+			next = bell->next;
+			if (bell->from == guest || bell->to == guest)
+				settle(bell);
+		}
 }
 
 /* ---- where the host could not bind it ---- */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "monitor/audit.h"
+#include "monitor/bells.h"
 #include "monitor/change.h"
 #include "monitor/denials.h"
 #include "monitor/guest.h"
@@ -73,6 +74,7 @@ static void on_kick(void *opaque, uint32_t events)
 	(void)events;
 	mediation_pump(monitor);
 	denials_pump(monitor);
+	bells_settle(monitor);
 	status = settle(monitor, &over);
 	if (over && !monitor->serve && !ports_are_busy(monitor))
 		monitor_end(monitor, status);

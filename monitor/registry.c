@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "monitor/bells.h"
 #include "monitor/channel.h"
 #include "vmm/check.h"
 #include "vmm/window.h"
@@ -103,6 +104,7 @@ void registry_remove(struct registry *registry, struct guest *guest)
 	uint32_t g = 0;
 
 	CHECK(registry->held);
+	bells_forget(registry, guest);
 	while (g < registry->n_guests && registry->guests[g] != guest)
 		g++;
 	CHECK(g < registry->n_guests);

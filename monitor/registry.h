@@ -135,6 +135,7 @@ struct registry {
 	uint64_t last_generation;     /* of slots of guests that have left: the next guests' are greater */
 	struct channel *first, *last; /* all channels, oldest first */
 	uint32_t n_channels;
+	struct bell *idle_bells;   /* that may have to be unbound: bells.h */
 	struct channel *graveyard; /* gone while a plan may point at them */
 	bool pinned;               /* there is such a plan */
 	uint64_t last_channel;     /* number given last */

@@ -8,6 +8,7 @@
 #include "monitor/bench/avc.h"
 #include "monitor/bench/boot.h"
 #include "monitor/bench/connect.h"
+#include "monitor/bench/guests.h"
 #include "monitor/bench/ipc.h"
 #include "monitor/bench/push.h"
 #include "monitor/bench/revoke.h"
@@ -25,6 +26,7 @@ static const char help[] =
 	"       portcullis bench boot [options]      how long does a guest take to start?\n"
 	"       portcullis bench push [options]      what does a change cost before anything is stopped?\n"
 	"       portcullis bench stop [options]      how long does it take to stop and resume vCPUs?\n"
+	"       portcullis bench guests [options]    how long does a cut across many guests take?\n"
 	"       portcullis bench --all [--json]      all of them\n"
 	"\n"
 	"Each starts guests of its own in this process, measures, and checks that what it measured\n"
@@ -44,10 +46,10 @@ static const struct measurement {
 	int (*run)(int argc, char **argv, struct launcher *launcher);
 } measurements[] = {
 	{"revoke", revoke_main}, {"ipc", ipc_main},   {"connect", connect_main}, {"avc", avc_main},
-	{"boot", boot_main},     {"push", push_main}, {"stop", bench_stop_main},
+	{"boot", boot_main},     {"push", push_main}, {"stop", bench_stop_main}, {"guests", guests_main},
 };
 
-#define NAMES "revoke, ipc, connect, avc, boot, push and stop"
+#define NAMES "revoke, ipc, connect, avc, boot, push, stop and guests"
 
 static int measure(const struct measurement *measurement, int argc, char **argv)
 {

@@ -96,12 +96,16 @@ bool scene_all_blocked(struct scene *scene)
 static const char *ended(struct scene *scene)
 {
 	struct registry *registry = registry_lock(scene->stage->monitor);
-	const struct guest *guest = scene_guest(scene);
-	const char *name = guest->lost ? guest->name : NULL;
+	const char *name = NULL;
 
-	for (uint32_t d = 0; d < guest->n_domains && !name; d++)
-		if (guest->domains[d].life != LIFE_RUNNING)
-			name = guest->domains[d].name;
+	for (uint32_t g = 0; g < registry->n_guests && !name; g++) {
+		const struct guest *guest = registry->guests[g];
+
+		name = guest->lost ? guest->name : NULL;
+		for (uint32_t d = 0; d < guest->n_domains && !name; d++)
+			if (guest->domains[d].life != LIFE_RUNNING)
+				name = guest->domains[d].name;
+	}
 	registry_unlock(registry);
 	return name;
 }

@@ -18,7 +18,7 @@ struct scene;
 
 struct scene_options {
 	struct launcher *launcher;
-	const char *manifest;    /* libconfig text of one guest */
+	const char *manifest;    /* libconfig text */
 	const char *policy;      /* CIL beside base.cil */
 	const char *program_dir; /* NULL: beside the executable (manifest.h) */
 };
@@ -29,7 +29,7 @@ void scene_close(struct scene *scene);
 
 struct stage *scene_stage(struct scene *scene);
 
-/* The one guest. */
+/* The one guest, or the first. */
 struct guest *scene_guest(struct scene *scene);
 
 /*

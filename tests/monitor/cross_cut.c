@@ -292,10 +292,12 @@ Test(cross, i10_after_a_close_or_a_death_too)
 	                                       {SYS_CLOSE, world_domain(&ringer.world, "three")->first_slot},
 	                                       NULL}),
 	             CALL_OK);
+	cross_until_settled(&ringer.world);
 	ten_thousand_in_vain(&ringer, "three");
 	one = world_domain(&ringer.world, "three");
 	actor_begin(&ringer.world, one->name, (struct command){ACTOR_FAULT, {0}, NULL});
 	world_until(&ringer.world, domain_is_dead, one, "three dies");
+	cross_until_settled(&ringer.world);
 	ring(&ringer, 100);
 	cr_assert_eq(strays(&ringer), N_RINGS + 100);
 	world_close(&ringer.world);

@@ -35,6 +35,7 @@ Test(cross, messages_both_ways)
 	pair_close(&world, &pairs[0]);
 	pair_close(&world, &pairs[1]);
 	cr_assert_eq(world.monitor->registry->n_channels, 0);
+	cross_until_settled(&world);
 	cr_assert_null(cross_guest(&world, "test")->bells);
 	cr_assert_null(cross_guest(&world, "other")->bells);
 	world_close(&world);

@@ -49,6 +49,7 @@ Test(cross, h4_storm_on_one_slot)
 	cr_assert_eq(actor_finish(&world, "six"), CALL_OK);
 	cr_assert_eq(actor_finish(&world, "five"), CALL_OK);
 	cr_assert_eq(world.monitor->registry->n_channels, 0);
+	cross_until_settled(&world);
 	cr_assert_null(cross_guest(&world, "test")->bells);
 	cr_assert_null(cross_guest(&world, "other")->bells);
 	pair = pair_open(&world, "one", "six", "sub");

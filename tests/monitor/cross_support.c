@@ -97,3 +97,18 @@ void cross_until_over(struct world *world, struct guest *guest)
 {
 	world_until(world, is_over, guest, "the guest is over");
 }
+
+static bool is_settled(struct world *world, void *opaque)
+{
+	struct registry *registry = registry_lock(world->monitor);
+	bool settled = !registry->idle_bells;
+
+	(void)opaque;
+	registry_unlock(registry);
+	return settled;
+}
+
+void cross_until_settled(struct world *world)
+{
+	world_until(world, is_settled, NULL, "doorbells are unbound");
+}

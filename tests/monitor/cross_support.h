@@ -31,6 +31,9 @@ uint64_t cross_word(const struct endpoint *end);
 /* What the guest's kernel has counted for the domain: notifications, of which each is one. */
 uint64_t cross_events(struct world *world, const char *name);
 
+/* Waits until no doorbell is bound that is not needed. */
+void cross_until_settled(struct world *world);
+
 /* Waits until the loop has seen the guest's end. */
 void cross_until_over(struct world *world, struct guest *guest);
 
