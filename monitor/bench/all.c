@@ -39,6 +39,7 @@ static const struct measurement {
 	{"connect", {"connect"}},
 	{"avc", {"avc"}},
 	{"boot", {"boot"}},
+	{"guests", {"guests", "--guests", "2,4,8,16,32", "--runs", "10"}},
 	{"push", {"push", "--channels", "10,1000,15000,16384", "--runs", "3"}},
 };
 

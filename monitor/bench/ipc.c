@@ -31,11 +31,14 @@ static const char help[] =
 	"  channel-unmediated  the same, but the ring does not look at what the host says of its slot\n"
 	"  channel-sleeping    two domains on two vCPUs that sleep whenever there is nothing\n"
 	"  channel-same-vcpu   two domains that take turns on one vCPU\n"
+	"  channel-two-guests  two domains in two guests\n"
+	"  two-guests-sleeping the same, and both sleep whenever there is nothing\n"
 	"  pipe                two threads of the host, two pipes\n"
 	"  unix-seqpacket      two threads of the host, an AF_UNIX SOCK_SEQPACKET pair\n"
 	"\n"
 	"All run on the same two cores, one after the other in every round, because ratios hold where\n"
-	"figures drift. The first three spin, the others sleep (in the guest's kernel, or the host's).\n"
+	"figures drift. The first three spin, and channel-two-guests; the others sleep (in the guest's "
+        "kernel, or the host's).\n"
 	"At the end 100,000 messages are counted against the exits that the vCPUs took meanwhile.\n"
 	"\n"
 	"  --rounds       10 if not given\n"
@@ -52,14 +55,18 @@ enum transport {
 	TRANSPORT_UNMEDIATED,
 	TRANSPORT_SLEEPING,
 	TRANSPORT_SAME_VCPU,
+	TRANSPORT_TWO_GUESTS,
+	TRANSPORT_GUESTS_SLEEPING,
 	TRANSPORT_PIPE,
 	TRANSPORT_SEQPACKET,
 	N_TRANSPORTS
 };
 
-static const char *const names[N_TRANSPORTS] = {
-	"raw-shared-memory", "channel", "channel-unmediated", "channel-sleeping",
-	"channel-same-vcpu", "pipe",    "unix-seqpacket"};
+static const char *const names[N_TRANSPORTS] = {"raw-shared-memory",   "channel",
+                                                "channel-unmediated",  "channel-sleeping",
+                                                "channel-same-vcpu",   "channel-two-guests",
+                                                "two-guests-sleeping", "pipe",
+                                                "unix-seqpacket"};
 
 struct options {
 	uint32_t n_rounds, n_round_trips;
@@ -184,8 +191,8 @@ static int cells_create(struct measurement *m)
 			uint32_t n = STREAM_BYTES / sizes[s];
 
 			cell->n_round_trips = m->options->n_round_trips;
-			if (t == TRANSPORT_SAME_VCPU ||
-			    t == TRANSPORT_SLEEPING) /* hundreds of microseconds each */
+			if (t == TRANSPORT_SAME_VCPU || t == TRANSPORT_SLEEPING ||
+			    t == TRANSPORT_GUESTS_SLEEPING) /* hundreds of microseconds each */
 				cell->n_round_trips = (cell->n_round_trips + 19) / 20;
 			cell->n_messages =
 				n < 2 * m->options->n_round_trips ? n : 2 * m->options->n_round_trips;
@@ -214,6 +221,9 @@ static int guest_open(struct measurement *m, struct launcher *launcher, char why
 		add_batch(&plan, PAIR_TWO_VCPUS, &m->cell[TRANSPORT_UNMEDIATED][s], sizes[s], IPC_UNMEDIATED);
 		add_batch(&plan, PAIR_TWO_VCPUS, &m->cell[TRANSPORT_SLEEPING][s], sizes[s], IPC_SLEEPING);
 		add_batch(&plan, PAIR_ONE_VCPU, &m->cell[TRANSPORT_SAME_VCPU][s], sizes[s], IPC_SLEEPING);
+		add_batch(&plan, PAIR_TWO_GUESTS, &m->cell[TRANSPORT_TWO_GUESTS][s], sizes[s], IPC_SPINNING);
+		add_batch(&plan, PAIR_TWO_GUESTS, &m->cell[TRANSPORT_GUESTS_SLEEPING][s], sizes[s],
+		          IPC_SLEEPING);
 	}
 	return ipc_guest_open(launcher, m->options->program_dir, &plan, &m->guest, why);
 }
@@ -257,6 +267,8 @@ static int run_cell(struct measurement *m, enum transport transport, size_t size
 	if (transport == TRANSPORT_CHANNEL || transport == TRANSPORT_UNMEDIATED ||
 	    transport == TRANSPORT_SLEEPING)
 		error = run_channel(m, PAIR_TWO_VCPUS, times, &stream_us, why);
+	else if (transport == TRANSPORT_TWO_GUESTS || transport == TRANSPORT_GUESTS_SLEEPING)
+		error = run_channel(m, PAIR_TWO_GUESTS, times, &stream_us, why);
 	else if (transport == TRANSPORT_SAME_VCPU)
 		error = run_channel(m, PAIR_ONE_VCPU, times, &stream_us, why);
 	else

@@ -13,9 +13,8 @@
 struct ipc_guest {
 	struct scene *scene;
 	struct ipc_plan plan;
-	size_t next[N_PAIRS];        /* batch */
-	uint32_t client[N_PAIRS];    /* domain */
-	uint32_t n_domains, n_pairs; /* of the pairs that have batches */
+	size_t next[N_PAIRS]; /* batch */
+	uint32_t n_pairs;     /* that have batches */
 };
 
 static const char policy[] = "(type bench_client_t)\n"
@@ -32,22 +31,26 @@ static const char policy[] = "(type bench_client_t)\n"
 static const char closed[] =
 	", { name = \"" PINGPONG_CLOSED "\"; context = \"system_u:system_r:bench_closed_t:s0\"; }";
 
-static void put_pair(FILE *to, const struct ipc_plan *plan, enum ipc_pair pair, uint32_t first)
+static void put_server(FILE *to, enum ipc_pair pair, uint32_t vcpu, bool first)
 {
-	static const uint32_t vcpus[N_PAIRS][2] = {{0, 1}, {2, 2}};
+	fprintf(to,
+	        "\n  { name = \"server%d\"; program = \"pingpong\"; args = (\"serve\");\n"
+	        "    context = \"system_u:system_r:bench_server_t:s0\"; vcpu = %u;\n"
+	        "    offers = (\"echo%d\"%s); }",
+	        pair, vcpu, pair, first ? closed : "");
+}
+
+static void put_client(FILE *to, const struct ipc_plan *plan, enum ipc_pair pair, uint32_t vcpu)
+{
 	static const char kinds[] = {
 		[IPC_SPINNING] = 'm', [IPC_UNMEDIATED] = 'u', [IPC_SLEEPING] = 's',    [IPC_CONNECT] = 'c',
 		[IPC_DENIED] = 'd',   [IPC_HYPERCALL] = 'h',  [IPC_SYSTEM_CALL] = 'y',
 	};
 
 	fprintf(to,
-	        "%s\n  { name = \"server%d\"; program = \"pingpong\"; args = (\"serve\");\n"
-	        "    context = \"system_u:system_r:bench_server_t:s0\"; vcpu = %u;\n"
-	        "    offers = (\"echo%d\"%s); },\n"
-	        "  { name = \"client%d\"; program = \"pingpong\"; vcpu = %u;\n"
+	        "\n  { name = \"client%d\"; program = \"pingpong\"; vcpu = %u;\n"
 	        "    context = \"system_u:system_r:bench_client_t:s0\"; args = (\"client\", \"echo%d\"",
-	        first ? "," : "", pair, vcpus[pair][1], pair, first ? "" : closed, pair, vcpus[pair][0],
-	        pair);
+	        pair, vcpu, pair);
 	for (size_t i = 0; i < plan->n_batches[pair]; i++) {
 		const struct ipc_batch *batch = &plan->batch[pair][i];
 
@@ -55,6 +58,37 @@ static void put_pair(FILE *to, const struct ipc_plan *plan, enum ipc_pair pair, 
 		        batch->n_messages);
 	}
 	fputs("); }", to);
+}
+
+static void put_guest(FILE *to, const char *name, unsigned n_vcpus, bool first)
+{
+	fprintf(to, "%s{ name = \"%s\"; vcpus = %u; bulk_bytes = %u;\n  domains = (",
+	        first ? "" : "); },\n  ", name, n_vcpus, IPC_BULK_BYTES);
+}
+
+/* Both pairs of the first guest; the third has a guest for each end, whose vCPUs are on different cores too.
+ */
+static void put_guests(FILE *to, struct ipc_guest *guest)
+{
+	static const uint32_t vcpus[2][2] = {{0, 1}, {2, 2}};
+	const struct ipc_plan *plan = &guest->plan;
+
+	put_guest(to, "bench", 3, true);
+	for (unsigned pair = 0; pair < 2; pair++) {
+		if (!plan->n_batches[pair])
+			continue;
+		fputs(guest->n_pairs++ ? "," : "", to);
+		put_server(to, (enum ipc_pair)pair, vcpus[pair][1], guest->n_pairs == 1);
+		fputc(',', to);
+		put_client(to, plan, (enum ipc_pair)pair, vcpus[pair][0]);
+	}
+	if (!plan->n_batches[PAIR_TWO_GUESTS])
+		return;
+	guest->n_pairs++;
+	put_guest(to, "near", 1, false);
+	put_client(to, plan, PAIR_TWO_GUESTS, 0);
+	put_guest(to, "far", 1, false);
+	put_server(to, PAIR_TWO_GUESTS, 0, false);
 }
 
 static char *manifest_text(struct ipc_guest *guest)
@@ -65,17 +99,19 @@ static char *manifest_text(struct ipc_guest *guest)
 
 	if (!to)
 		return NULL;
-	fprintf(to, "name = \"bench\";\nvcpus = 3;\nbulk_bytes = %u;\ndomains = (", IPC_BULK_BYTES);
-	for (unsigned pair = 0; pair < N_PAIRS; pair++) {
-		if (!guest->plan.n_batches[pair])
-			continue;
-		put_pair(to, &guest->plan, (enum ipc_pair)pair, guest->n_domains);
-		guest->client[pair] = guest->n_domains + 1;
-		guest->n_domains += 2;
-		guest->n_pairs++;
-	}
-	fputs("\n);\n", to);
+	fputs("guests = ( ", to);
+	put_guests(to, guest);
+	fputs("); }\n);\n", to);
 	return fclose(to) == 0 ? text : NULL;
+}
+
+/* The client of the pair. */
+static struct domain *client_of(struct ipc_guest *guest, enum ipc_pair pair)
+{
+	char name[MAX_NAME_BYTES];
+
+	snprintf(name, sizeof(name), "client%d", pair);
+	return scene_domain(guest->scene, name);
 }
 
 /* ---- waiting for what domains say ---- */
@@ -108,10 +144,8 @@ static bool is_done(struct scene *scene, void *opaque)
 static int fetch(struct ipc_guest *guest, enum ipc_pair pair, const struct ipc_batch *batch,
                  struct ipc_times *times, char why[static WHY_BYTES])
 {
-	struct machine *machine = scene_guest(guest->scene)->machine;
-	uint32_t domain = guest->client[pair];
-	uint32_t slot = machine_first_slot(machine, domain) + machine_n_slots(machine, domain) - 1;
-	const char *memory = window_outbox(machine, slot);
+	const struct domain *client = client_of(guest, pair);
+	const char *memory = window_outbox(client->guest->machine, client->first_slot + client->n_slots - 1);
 	const uint32_t *ticks = (const uint32_t *)(memory + SLOT_BULK_OFFSET);
 	struct pingpong_result result;
 
@@ -134,7 +168,7 @@ int ipc_guest_run(struct ipc_guest *guest, enum ipc_pair pair, struct ipc_times 
 
 	guest->next[pair] = (guest->next[pair] + 1) % guest->plan.n_batches[pair];
 	scene_clear_lines(guest->scene);
-	scene_wake(guest->scene, guest->client[pair]);
+	scene_wake(guest->scene, client_of(guest, pair));
 	error = scene_until(guest->scene, is_done, NULL, "a batch of messages is through", why);
 	return error < 0 ? error : fetch(guest, pair, batch, times, why);
 }

@@ -1,6 +1,6 @@
 /*
- * The guest of `bench ipc`: a client and a server on two vCPUs, and another pair
- * that shares a third one. Each runs one batch when it is told to and sleeps
+ * The guests of `bench ipc`: a client and a server on two vCPUs, another pair
+ * that shares a third one, and one in two further guests. Each runs one batch when it is told to and sleeps
  * otherwise, so that the host's own ping-pongs have the same cores to themselves
  * in between. One thread.
  */
@@ -18,6 +18,7 @@ struct ipc_guest;
 enum ipc_pair {
 	PAIR_TWO_VCPUS,
 	PAIR_ONE_VCPU,
+	PAIR_TWO_GUESTS,
 	N_PAIRS
 };
 

@@ -9,6 +9,7 @@
 
 #include "monitor/bench/text_file.h"
 #include "monitor/posture.h"
+#include "vmm/check.h"
 
 #define PATIENCE_SECONDS 60.0 /* of a step; a host that needs longer is not measured but broken */
 #define MAX_LINES 1024u
@@ -84,11 +85,12 @@ struct guest *scene_guest(struct scene *scene)
 
 bool scene_all_blocked(struct scene *scene)
 {
-	const struct guest *guest = scene_guest(scene);
+	const struct registry *registry = scene->stage->monitor->registry;
 
-	for (uint32_t d = 0; d < guest->n_domains; d++)
-		if (machine_domain_state(guest->machine, d) != DOMAIN_BLOCKED)
-			return false;
+	for (uint32_t g = 0; g < registry->n_guests; g++)
+		for (uint32_t d = 0; d < registry->guests[g]->n_domains; d++)
+			if (machine_domain_state(registry->guests[g]->machine, d) != DOMAIN_BLOCKED)
+				return false;
 	return true;
 }
 
@@ -182,18 +184,29 @@ json_t *scene_push(struct scene *scene, const char *policy, enum stop_mode stop,
 	return report;
 }
 
-void scene_wake(struct scene *scene, uint32_t domain)
+struct domain *scene_domain(struct scene *scene, const char *name)
+{
+	const struct registry *registry = scene->stage->monitor->registry;
+
+	for (uint32_t g = 0; g < registry->n_guests; g++)
+		for (uint32_t d = 0; d < registry->guests[g]->n_domains; d++)
+			if (strcmp(registry->guests[g]->domains[d].name, name) == 0)
+				return &registry->guests[g]->domains[d];
+	CHECK(false);
+}
+
+void scene_wake(struct scene *scene, struct domain *domain)
 {
 	struct registry *registry = registry_lock(scene->stage->monitor);
 
-	domain_wake(registry, &scene_guest(scene)->domains[domain]);
+	domain_wake(registry, domain);
 	registry_unlock(registry);
 }
 
 void scene_wake_all(struct scene *scene)
 {
 	for (uint32_t d = 0; d < scene_guest(scene)->n_domains; d++)
-		scene_wake(scene, d);
+		scene_wake(scene, &scene_guest(scene)->domains[d]);
 }
 
 /* ---- begin and end ---- */

@@ -46,8 +46,12 @@ bool scene_all_blocked(struct scene *scene);
 json_t *scene_push(struct scene *scene, const char *policy, enum stop_mode stop, bool plan_only,
                    char why[static WHY_BYTES]);
 
+/* The domain of that name, which there must be, in any guest. */
+struct domain *scene_domain(struct scene *scene, const char *name);
+
 /* Raises a domain's events, as a cut of a channel of its would. */
-void scene_wake(struct scene *scene, uint32_t domain);
+void scene_wake(struct scene *scene, struct domain *domain);
+/* Of the first guest. */
 void scene_wake_all(struct scene *scene);
 
 /* Lines that domains logged since the last clear. A line is cut off at 127 bytes. */

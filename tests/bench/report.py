@@ -103,6 +103,14 @@ def push_text(data):
     return text
 
 
+def guests_text(data):
+    parts = ("stop", "patch", "resume", "total")
+    rows = [[r["guests"], r["channels"], r["cut"]] + [number(r[p]["median"]) for p in parts] +
+            [number(r["total"]["max"]), number(r["calls_per_second"]), number(r["start_ms"])] for r in data["rows"]]
+    return f'### guests: --stop {data["stop"]}, {data["domains"]} domains each\n\n' + table(
+        ["guests", "channels", "cut"] + list(parts) + ["max of total", "calls a second", "start, ms"], rows)
+
+
 def page(document):
     machine, all_of = document["machine"], document["measurements"]
     text = (f'# Portcullis, measured\n\n{machine["processor"]}, {machine["cores"]} cores, Linux {machine["kernel"]}; '
@@ -112,8 +120,8 @@ def page(document):
     for name, data in all_of.items():
         if name.startswith("revoke"):
             part = revoke_text(name, data)
-        elif name in ("stop", "ipc", "push"):
-            part = {"stop": stop_text, "ipc": ipc_text, "push": push_text}[name](data)
+        elif name in ("stop", "ipc", "push", "guests"):
+            part = {"stop": stop_text, "ipc": ipc_text, "push": push_text, "guests": guests_text}[name](data)
         else:
             part = figures_text(name, data)
         text += "\n" + part

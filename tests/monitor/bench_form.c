@@ -184,13 +184,45 @@ Test(bench_form, stop)
 	json_decref(json);
 }
 
+/* All-to-one traffic between six guests, half of it cut. The measurement checks each run. */
+Test(bench_form, guests)
+{
+	static const char *const parts[] = {"total", "prepare", "stop", "patch", "resume"};
+	struct child child;
+	const json_t *row;
+	json_t *json;
+
+	need_kvm();
+	child = RUN("bench", "guests", "--guests", "2,6", "--domains", "2", "--runs", "2", "--stop",
+	            "affected", "--json", PROGRAMS);
+	json = document(&child);
+	check_text(json, "stop", "affected");
+	cr_assert_eq(json_array_size(json_object_get(json, "rows")), 2);
+	row = json_array_get(json_object_get(json, "rows"), 1);
+	cr_assert_eq(number(row, "guests"), 6);
+	cr_assert_eq(number(row, "channels"), 11);
+	cr_assert_eq(number(row, "cut"), 6);
+	cr_assert_eq(number(row, "vcpus_stopped"), 4,
+	             "the server's guest, and those of clients that were cut");
+	cr_assert_gt(number(row, "calls_per_second"), 0);
+	for (int i = 0; i < 5; i++)
+		check_stats(row, parts[i], false);
+	json_decref(json);
+}
+
 static void check_ipc_rows(const json_t *rows)
 {
-	static const char *const transports[] = {"raw-shared-memory", "channel", "channel-unmediated",
-	                                         "channel-same-vcpu", "pipe",    "unix-seqpacket"};
+	static const char *const transports[] = {"raw-shared-memory",
+	                                         "channel",
+	                                         "channel-unmediated",
+	                                         "channel-same-vcpu",
+	                                         "pipe",
+	                                         "unix-seqpacket",
+	                                         "channel-two-guests",
+	                                         "two-guests-sleeping"};
 	static const int sizes[] = {8, 16, 128, 1024, 4096, 8192, 65536};
 
-	for (int t = 0; t < 6; t++)
+	for (int t = 0; t < 8; t++)
 		for (int s = 0; s < 7; s++) {
 			const json_t *row;
 			size_t i, n = 0;
