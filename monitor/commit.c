@@ -15,7 +15,7 @@ static void raise_number(struct registry *registry, struct monitor *monitor, str
 	if (commit->candidate)
 		commit->old = posture_switch(monitor, commit->candidate);
 	posture->enforcing = commit->proposal->enforcing;
-	posture->overlay = commit->proposal->overlay;
+	overlay_copy(&posture->overlay, &commit->proposal->overlay);
 	proposal_enact(registry, commit->proposal);
 	posture->operator_sid = commit->operator_sid;
 	for (size_t i = 0; i < commit->n_known; i++)
@@ -68,7 +68,11 @@ static void patch(struct registry *registry, struct plan *plan)
 	}
 }
 
-#define MAX_GAP_SLOTS 64u
+/*
+ * Zero pages over a short gap of tombstones cost less than one more mapping. Over a long one they take page
+ * tables away too, and those are freed only when every core has been interrupted.
+ */
+#define MAX_GAP_SLOTS 8u
 
 /* Neighbouring slots that become tombstones together. */
 struct run {
@@ -87,7 +91,7 @@ static void sever_run(struct registry *registry, struct run *run)
 	run->n = 0;
 }
 
-/* Zero pages over tombstones change nothing: a short gap of them costs less than one more mapping. */
+/* Zero pages over tombstones change nothing. */
 static bool is_next(const struct run *run, const struct endpoint *end)
 {
 	uint32_t next = run->first + run->n;

@@ -83,6 +83,12 @@ static bool matches(const struct overlay_rule *rule, const char *source, const c
 	       overlay_side_matches(rule->target, target);
 }
 
+void overlay_copy(struct overlay *to, const struct overlay *from)
+{
+	memcpy(to->rules, from->rules, from->n_rules * sizeof(from->rules[0]));
+	to->n_rules = from->n_rules;
+}
+
 uint32_t overlay_mask(const struct overlay *overlay, const char *source, const char *target,
                       enum policy_class tclass)
 {

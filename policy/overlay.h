@@ -45,6 +45,9 @@ int overlay_revoke(struct overlay *overlay, const struct overlay_rule *rule);
 /* Ends a revoke of the same sides and class, for these permissions. -ENOENT: there was none. */
 int overlay_grant(struct overlay *overlay, const struct overlay_rule *rule);
 
+/* The rules that there are, and no more: the room for all is 84 KB. */
+void overlay_copy(struct overlay *to, const struct overlay *from);
+
 /* The permissions of tclass that are taken back between these contexts. */
 uint32_t overlay_mask(const struct overlay *overlay, const char *source, const char *target,
                       enum policy_class tclass);
