@@ -38,13 +38,14 @@ VMM_O     := $(call objects,$(call src,vmm))
 MONITOR_O := $(call objects,$(filter-out monitor/main.c,$(call src,monitor monitor/bench)))
 KERNEL_O  := $(call guest_objects,$(call src,guest/kernel))
 DOMLIB_O  := $(call guest_objects,$(call src,guest/lib))
-PROGRAMS  := $(patsubst guest/programs/%.c,build/domains/%.elf,$(wildcard guest/programs/*.c))
+EXAMPLES  := $(patsubst %,build/domains/%.elf,parser vault formatter)
+PROGRAMS  := $(patsubst guest/programs/%.c,build/domains/%.elf,$(wildcard guest/programs/*.c)) $(EXAMPLES)
 HOSTILE   := $(patsubst tests/hostile/domains/%.c,build/tests/domains/%.elf,$(wildcard tests/hostile/domains/*.c)) \
              $(patsubst tests/hostile/kernels/%.c,build/tests/kernels/%.elf,$(wildcard tests/hostile/kernels/*.c))
 SUITES    := $(patsubst tests/%,%,$(patsubst %/,%,$(wildcard tests/policy/ tests/vmm/ tests/guest/ tests/monitor/)))
 TSAN      := $(patsubst tests/tsan/%.c,%,$(wildcard tests/tsan/*.c))
 
-all: $(BUILD)/portcullis $(PROGRAMS)
+all: $(BUILD)/portcullis $(BUILD)/verify $(PROGRAMS)
 
 $(BUILD)/obj/%.o: %.c | build/.deps
 	$(call say,CC,$<)
@@ -91,6 +92,11 @@ build/obj/guest/programs/%.guest.o: guest/programs/%.c | build/.deps
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(DOMAIN_C) -c -o $@ $<
 
+build/obj/examples/%.guest.o: examples/%.c | build/.deps
+	$(call say,DOMAIN,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(DOMAIN_C) -c -o $@ $<
+
 build/obj/tests/hostile/%.guest.o: tests/hostile/%.c | build/.deps
 	$(call say,HOSTILE,$<)
 	@mkdir -p $(@D)
@@ -104,12 +110,22 @@ build/libdomain.a: $(DOMLIB_O)
 	$(call say,AR,$@)
 	$(Q)rm -f $@; ar rcs $@ $^
 
-domain_ld = $(CC) -nostdlib -static -no-pie -Wl,--build-id=none -Wl,-z,noexecstack -Wl,-z,max-page-size=4096 -T guest/lib/domain.ld -o $@ $< build/libdomain.a
+domain_ld = $(CC) -nostdlib -static -no-pie -Wl,--build-id=none -Wl,-z,noexecstack -Wl,-z,max-page-size=4096 -T guest/lib/domain.ld -o $@ $< $(DOMAIN_LIBS) build/libdomain.a
 
 build/domains/%.elf: build/obj/guest/programs/%.guest.o build/libdomain.a guest/lib/domain.ld
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(domain_ld)
+
+build/domains/vault.elf: DOMAIN_LIBS = -l:libsodium.a
+$(EXAMPLES): build/domains/%.elf: build/obj/examples/sign/%.guest.o build/libdomain.a guest/lib/domain.ld
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(domain_ld)
+
+$(BUILD)/verify: $(BUILD)/obj/examples/sign/verify.o
+	$(call say,LD,$@)
+	$(Q)$(CC) $(HOST_LD) -o $@ $^ -lsodium
 
 build/tests/domains/%.elf: build/obj/tests/hostile/domains/%.guest.o build/libdomain.a guest/lib/domain.ld
 	$(call say,LD,$@)
@@ -240,7 +256,7 @@ check-sanitize: all test-programs
 # ---- set-up ------------------------------------------------------------------
 
 DEPS := gcc make pkg-config libsepol-dev libxxhash-dev libconfig-dev libjansson-dev libseccomp-dev libcap-ng-dev \
-        libcriterion-dev xxhash python3 policycoreutils-python-utils
+        libcriterion-dev libsodium-dev xxhash python3 policycoreutils-python-utils
 
 CHECK_DEPS := clang-format clang-tidy cppcheck spin
 

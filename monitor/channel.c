@@ -119,16 +119,31 @@ static void end_init(struct endpoint *end, struct domain *domain, int slot, enum
 	};
 }
 
+/* Whether the client has as many channels at the service as one may; the new one is not counted yet. */
+static bool is_at_limit(const struct domain *client, const struct service *service)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; service->per_client && i < client->n_slots; i++) {
+		const struct channel *channel = client->slots[i].channel;
+
+		n += channel && channel->service == service && client->slots[i].side == SIDE_CLIENT;
+	}
+	return service->per_client && n >= service->per_client;
+}
+
 static bool is_open_for_connect(const struct service *service)
 {
 	return service->domain->life == LIFE_RUNNING && service->n_backlog < MAX_BACKLOG;
 }
 
 /* The server's end. false: it has none to give. */
-static bool take_server_end(struct channel *channel, const struct service *service)
+static bool take_server_end(struct channel *channel, const struct domain *client,
+                            const struct service *service)
 {
 	struct domain *server = service->domain;
-	int slot = is_open_for_connect(service) ? domain_take_slot(server, channel, SIDE_SERVER) : -1;
+	bool fits = is_open_for_connect(service) && !is_at_limit(client, service);
+	int slot = fits ? domain_take_slot(server, channel, SIDE_SERVER) : -1;
 
 	if (slot < 0)
 		return false;
@@ -160,7 +175,7 @@ static int try_ends(struct channel *channel, struct domain *client, struct servi
 	if (slot < 0)
 		return CALL_NO_SLOT;
 	end_init(&channel->end[SIDE_CLIENT], client, slot, END_HELD);
-	if (take_server_end(channel, service))
+	if (take_server_end(channel, client, service))
 		return CALL_OK;
 	if (blind) {
 		lead_nowhere(channel, service->domain);

@@ -126,7 +126,8 @@ static int boot_record_fill(const struct layout *layout, const struct domain_spe
 	snprintf(boot->name, sizeof(boot->name), "%s", spec->name);
 	arguments_fill(spec, boot);
 	/* 32 bytes are always given whole once the pool is ready. */
-	if (getrandom(boot->random, sizeof(boot->random), 0) != sizeof(boot->random))
+	if (getrandom(&boot->canary, sizeof(boot->canary), 0) != sizeof(boot->canary) ||
+	    getrandom(boot->random, sizeof(boot->random), 0) != sizeof(boot->random))
 		return errno != 0 ? -errno : -EIO;
 	return 0;
 }

@@ -13,6 +13,7 @@
 
 #include "guest/abi/call.h"
 #include "guest/abi/limits.h"
+#include "guest/abi/memory.h"
 
 #define BOOT_MAGIC 0x0131534c4c554350ull /* "PCULLS1\1", little-endian */
 
@@ -33,10 +34,17 @@ struct boot_record {
 	uint32_t n_arguments;
 	uint32_t flags; /* BOOT_SHARED_VCPU ... */
 	uint8_t random[32];
+	uint64_t canary; /* random too; of code that was built with a stack protector: BOOT_FS_BASE */
 	char name[MAX_NAME_BYTES];
 	uint32_t argument[MAX_ARGUMENTS]; /* offsets into text */
 	char text[MAX_ARGUMENT_BYTES];
 };
+
+/*
+ * FS base while a domain runs: what compilers for x86-64 take for the canary, %fs:0x28, is the word of its
+ * boot record. There is nothing else there, and no thread-local storage.
+ */
+#define BOOT_FS_BASE (VA_BOOT + offsetof(struct boot_record, canary) - 0x28)
 
 #define BOOT_SHARED_VCPU 1u /* other domains run on this vCPU: spinning for them is in vain */
 

@@ -10,6 +10,7 @@
 
 #include "guest/abi/call.h"
 
+#define MSR_FS_BASE 0xc0000100u
 #define MSR_X2APIC_EOI 0x80bu
 #define MSR_X2APIC_SPURIOUS 0x80fu
 #define MSR_X2APIC_ICR 0x830u

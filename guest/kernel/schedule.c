@@ -206,6 +206,7 @@ static void switch_to(struct kernel_cpu *cpu, struct kernel_domain *domain)
 	write_cr3(domain->cr3);
 	fpu_load(domain->fpu);
 	clear_selectors();
+	write_msr(MSR_FS_BASE, BOOT_FS_BASE);
 }
 
 void schedule(void)
