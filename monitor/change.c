@@ -7,6 +7,7 @@
 
 #include "monitor/audit.h"
 #include "monitor/change_internal.h"
+#include "monitor/lifecycle.h"
 #include "monitor/loop.h"
 #include "monitor/mediation.h"
 #include "monitor/registry.h"
@@ -37,6 +38,7 @@ void change_release(struct change *change)
 	free(change->why);
 	free(change->known);
 	free(change);
+	lifecycle_change_ended(monitor);
 }
 
 void change_fail(struct change *change, int status, const char *why)

@@ -1,5 +1,5 @@
 /*
- * The verbs that show what runs: guests, domains, channels, status; and the two that end it.
+ * The verbs that show what runs: guests, domains, channels, status; and the one that ends it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -71,26 +71,6 @@ static void print_guests(const json_t *guests)
 int cli_guest_list(const struct cli_call *call)
 {
 	return show(call, "guest list", print_guests);
-}
-
-static void print_stopped(const json_t *body)
-{
-	printf("%s: %s\n", cli_text(body, "guest"), cli_text(body, "state"));
-}
-
-int cli_guest_stop(const struct cli_call *call)
-{
-	json_t *body;
-	int status =
-		remote_ask(call, json_pack("{s:s s:s}", "verb", "guest stop", "guest", call->operands[0]),
-	                   NULL, 0, &body);
-
-	if (status == CLI_DONE && call->json)
-		return cli_print_json(body);
-	if (status == CLI_DONE)
-		print_stopped(body);
-	json_decref(body);
-	return status;
 }
 
 /* "echo, relay", or "-". */

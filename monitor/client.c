@@ -105,7 +105,7 @@ static int timed_errno(void)
 static int send_request(int fd, const json_t *request, const int *fds, size_t n_fds)
 {
 	union {
-		char bytes[CMSG_SPACE(MAX_POLICY_FILES * sizeof(int))];
+		char bytes[CMSG_SPACE(MAX_CONTROL_FILES * sizeof(int))];
 		struct cmsghdr align;
 	} ancillary;
 	char *text = json_dumps(request, JSON_COMPACT);
@@ -115,7 +115,7 @@ static int send_request(int fd, const json_t *request, const int *fds, size_t n_
 
 	if (!text)
 		return -ENOMEM;
-	if (part.iov_len > MAX_CONTROL_REQUEST_BYTES || n_fds > MAX_POLICY_FILES)
+	if (part.iov_len > MAX_CONTROL_REQUEST_BYTES || n_fds > MAX_CONTROL_FILES)
 		error = -E2BIG;
 	if (error == 0 && n_fds) {
 		memset(&ancillary, 0, sizeof(ancillary));

@@ -12,8 +12,11 @@ static void raise_number(struct registry *registry, struct monitor *monitor, str
 
 	avc_raise(posture->avc, commit->policy_number);
 	posture->policy_number = commit->policy_number;
-	if (commit->candidate)
+	if (commit->candidate) {
 		commit->old = posture_switch(monitor, commit->candidate);
+		posture->switched_at = commit->policy_number;
+		posture->n_judged = (policy_sid)commit->n_known;
+	}
 	posture->enforcing = commit->proposal->enforcing;
 	overlay_copy(&posture->overlay, &commit->proposal->overlay);
 	proposal_enact(registry, commit->proposal);

@@ -173,7 +173,7 @@ static void request_begin(struct control_request *request)
 	if (!request->verb)
 		request_fail(request, "there is no verb \"%.64s\"%s", name, suggestion);
 	else if (request->message.n_fds > request->verb->most_fds)
-		request_fail(request, "%s takes no more than %zu descriptors", name, request->verb->most_fds);
+		request_fail(request, "%s takes at most %zu descriptors", name, request->verb->most_fds);
 	else if (request->verb->permission == 0)
 		request->verb->run(request);
 	else

@@ -16,6 +16,8 @@
 #include "policy/class.h"
 #include "policy/sid.h"
 
+#define MAX_SOURCE_NAME_BYTES 4096u /* of a file, as the client calls it */
+
 struct control_client;
 struct control_request;
 

@@ -8,20 +8,17 @@
 
 #include "monitor/audit.h"
 #include "monitor/control_change.h"
+#include "monitor/control_guest.h"
 #include "monitor/control_query.h"
 #include "monitor/control_request.h"
-#include "monitor/guest.h"
-#include "monitor/loop.h"
+#include "monitor/lifecycle.h"
 #include "monitor/posture.h"
 #include "monitor/registry.h"
 #include "monitor/suggest.h"
 #include "monitor/view.h"
-#include "vmm/machine.h"
 
 #define MAX_AUDIT_LINES 4096
 #define DEFAULT_AUDIT_LINES 100
-#define GUEST_STOP_NS 2000000000ull
-#define MAX_SOURCE_NAME_BYTES 4096u
 
 /* ---- what the monitor shows ---- */
 
@@ -108,6 +105,12 @@ static bool read_sources(struct control_request *request, json_t *files, struct 
 			             request->verb->name, MAX_SOURCE_NAME_BYTES - 1);
 			return false;
 		}
+		if (request->message.bytes[i] == 0 || request->message.bytes[i] > MAX_POLICY_BYTES) {
+			request_fail(request,
+			             "bad request: descriptor %zu holds %zu bytes; 1 to %u are possible",
+			             i + 1, request->message.bytes[i], MAX_POLICY_BYTES);
+			return false;
+		}
 		sources[i] = (struct policy_source){name, request->message.fds[i], request->message.bytes[i]};
 	}
 	return true;
@@ -146,76 +149,14 @@ static void run_policy_plan(struct control_request *request)
 
 /* ---- guests and the monitor ---- */
 
-/* Guests come and go on this thread alone, so what is found stays. */
-static struct guest *find_guest(struct control_request *request, const char *name)
-{
-	struct registry *registry = registry_lock(request->monitor);
-	const char *names[MAX_GUESTS];
-	char suggestion[SUGGESTION_BYTES];
-	struct guest *found = NULL;
-	uint32_t n = registry->n_guests;
-
-	for (uint32_t i = 0; i < n; i++) {
-		names[i] = registry->guests[i]->name;
-		if (strcmp(names[i], name) == 0)
-			found = registry->guests[i];
-	}
-	registry_unlock(registry);
-	if (!found)
-		request_fail(request, "there is no guest \"%.64s\"%s", name,
-		             suggest_phrase(name, names, n, suggestion));
-	return found;
-}
-
-/* In order: its domains close what they hold. One that does not stop is killed. */
-static void stop_guest(struct monitor *monitor, struct guest *guest)
-{
-	char why[WHY_BYTES];
-	int error = machine_shutdown(guest->machine, loop_now() + GUEST_STOP_NS, why);
-	struct registry *registry = registry_lock(monitor);
-
-	if (error < 0)
-		guest_lose(registry, guest, why);
-	else
-		for (uint32_t d = 0; d < guest->n_domains; d++)
-			domain_end(registry, &guest->domains[d], false, 0);
-	registry_kick(registry);
-	registry_unlock(registry);
-}
-
-static void run_guest_stop(struct control_request *request)
-{
-	const char *name;
-	struct guest *guest;
-
-	if (!control_unpack(request, "{s:s}", "guest", &name))
-		return;
-	guest = find_guest(request, name);
-	if (!guest)
-		return;
-	if (request->monitor->change) {
-		request_fail(request, "a change is under way; try again when it has ended");
-		return;
-	}
-	stop_guest(request->monitor, guest);
-	request_reply_json(request,
-	                   json_pack("{s:s s:s}", "guest", guest->name, "state", guest_state_name(guest)));
-}
-
 static void run_shutdown(struct control_request *request)
 {
 	struct monitor *monitor = request->monitor;
-	struct registry *registry;
-	int status = 0;
 
 	if (!control_unpack(request, "{}"))
 		return;
-	registry = registry_lock(monitor);
-	for (uint32_t g = 0; g < registry->n_guests; g++)
-		status |= guest_exit_status(registry, registry->guests[g]);
-	registry_unlock(registry);
 	request_reply_json(request, json_object());
-	monitor_end(monitor, status);
+	monitor_end(monitor, lifecycle_exit_status(monitor));
 }
 
 /* ---- the table ---- */
@@ -240,7 +181,11 @@ static const struct control_verb verbs[] = {
 	{"channel cut", CLASS_CHANNEL, 0, 0, control_run_cut},
 	{"audit", CLASS_MONITOR, MONITOR_READ_AUDIT, 0, run_audit},
 	{"guest list", CLASS_GUEST, GUEST_GETATTR, 0, run_guest_list},
-	{"guest stop", CLASS_GUEST, GUEST_STOP, 0, run_guest_stop},
+	{"guest start", CLASS_GUEST, 0, MAX_CONTROL_FILES, control_run_guest_start},
+	{"guest stop", CLASS_GUEST, GUEST_STOP, 0, control_run_guest_stop},
+	{"guest suspend", CLASS_GUEST, GUEST_SUSPEND, 0, control_run_guest_suspend},
+	{"guest resume", CLASS_GUEST, GUEST_RESUME, 0, control_run_guest_resume},
+	{"guest undefine", CLASS_GUEST, GUEST_DEFINE, 0, control_run_guest_undefine},
 	{"domain list", CLASS_DOMAIN, DOMAIN_GETATTR, 0, run_domain_list},
 	{"channel list", CLASS_DOMAIN, DOMAIN_GETATTR, 0, run_channel_list},
 	{"shutdown", CLASS_MONITOR, MONITOR_SHUTDOWN, 0, run_shutdown},

@@ -14,7 +14,7 @@
 #define NEEDED_SEALS (F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK)
 #define ALL_SEALS (NEEDED_SEALS | F_SEAL_SEAL)
 
-_Static_assert(MAX_POLICY_FILES < 253, "SCM_MAX_FD");
+_Static_assert(MAX_CONTROL_FILES < 253, "SCM_MAX_FD");
 
 /* ---- in ---- */
 
@@ -29,7 +29,7 @@ static void take_descriptors(struct msghdr *header, struct control_message *mess
 			int fd;
 
 			memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
-			if (message->n_fds < MAX_POLICY_FILES)
+			if (message->n_fds < MAX_CONTROL_FILES)
 				message->fds[message->n_fds++] = fd;
 			else
 				close(fd);
@@ -49,10 +49,10 @@ static int check_descriptor(struct control_message *message, size_t i, char why[
 		         i + 1);
 		return -EBADMSG;
 	}
-	if (fstat(message->fds[i], &status) || status.st_size <= 0 ||
-	    (uint64_t)status.st_size > MAX_POLICY_BYTES) {
-		snprintf(why, WHY_BYTES, "descriptor %zu holds %lld bytes; 1 to %u are possible", i + 1,
-		         (long long)status.st_size, MAX_POLICY_BYTES);
+	if (fstat(message->fds[i], &status) || status.st_size < 0 ||
+	    (uint64_t)status.st_size > MAX_DATA_BYTES) {
+		snprintf(why, WHY_BYTES, "descriptor %zu holds %lld bytes; at most %u are possible", i + 1,
+		         (long long)status.st_size, MAX_DATA_BYTES);
 		return -EBADMSG;
 	}
 	message->bytes[i] = (size_t)status.st_size;
@@ -69,7 +69,7 @@ static int check_message(struct control_message *message, const char *text, size
 		return -EBADMSG;
 	}
 	if (flags & MSG_CTRUNC) {
-		snprintf(why, WHY_BYTES, "a request has at most %u descriptors", MAX_POLICY_FILES);
+		snprintf(why, WHY_BYTES, "a request has at most %u descriptors", MAX_CONTROL_FILES);
 		return -EBADMSG;
 	}
 	for (size_t i = 0; i < message->n_fds; i++)
@@ -91,7 +91,7 @@ int control_receive(int fd, struct control_message *message, char why[static WHY
 {
 	static char text[MAX_CONTROL_REQUEST_BYTES]; /* the loop is one thread */
 	union {
-		char bytes[CMSG_SPACE(MAX_POLICY_FILES * sizeof(int))];
+		char bytes[CMSG_SPACE(MAX_CONTROL_FILES * sizeof(int))];
 		struct cmsghdr align;
 	} ancillary;
 	struct iovec part = {text, sizeof(text)};

@@ -14,8 +14,8 @@
 
 struct control_message {
 	json_t *json; /* an object */
-	int fds[MAX_POLICY_FILES];
-	size_t bytes[MAX_POLICY_FILES]; /* of the sealed memfd */
+	int fds[MAX_CONTROL_FILES];
+	size_t bytes[MAX_CONTROL_FILES]; /* of the sealed memfd */
 	size_t n_fds;
 };
 

@@ -16,8 +16,6 @@
 #include "monitor/manifest.h"
 #include "monitor/registry.h"
 
-#define UUID_BYTES 16
-
 enum lifecycle_state {
 	LIFECYCLE_OFF,      /* defined, no run, or the run has ended */
 	LIFECYCLE_STARTING, /* its contexts are being asked about, or its machine is being built */
@@ -55,8 +53,9 @@ struct definition {
 	char name[MAX_NAME_BYTES];
 	uint8_t uuid[UUID_BYTES]; /* of the manifest, else made of this host's machine-id and the name: stable
 	                             over restarts */
-	struct manifest *manifest; /* owned */
-	bool persistent;           /* stays when its run ends */
+	struct manifest *manifest;         /* held: other guests of the file may hold it too */
+	const struct manifest_guest *spec; /* this guest in it */
+	bool persistent;                   /* stays when its run ends */
 	struct guest *guest; /* its run, also one that has ended and is kept for the report; NULL: none */
 	int32_t id;          /* of the run, from 1, never used again while the monitor runs; -1: not active */
 	enum lifecycle_state state;
@@ -69,10 +68,24 @@ struct definition *lifecycle_first(struct monitor *monitor);
 struct definition *lifecycle_find(struct monitor *monitor, const char *name);
 struct definition *lifecycle_find_guest(struct monitor *monitor, const struct guest *guest);
 
-/* -EEXIST: that name (or uuid) is taken and active; an inactive definition of the name is replaced. Takes the
- * manifest if 0. */
+/*
+ * -EEXIST: that name (or uuid) is taken and active; an inactive definition of the name is replaced. -EINVAL:
+ * the manifest has not exactly one guest. -ENOSPC: MAX_DEFINITIONS. Takes the manifest if 0.
+ */
 int lifecycle_define(struct monitor *monitor, struct manifest *manifest, bool persistent,
                      struct definition **definition, char why[static WHY_BYTES]);
+
+/* One guest of a manifest of several; the manifest is held once more, not taken. */
+int lifecycle_define_guest(struct monitor *monitor, struct manifest *manifest, uint32_t guest,
+                           bool persistent, struct definition **definition, char why[static WHY_BYTES]);
+
+/* Whether it starts or runs: one that has crashed does not, and may be started, replaced or undefined. */
+bool definition_is_active(const struct definition *definition);
+
+/* "running", "stopped" ...; "operator", "finished" ...; "started" ... */
+const char *definition_state_name(const struct definition *definition);
+const char *lifecycle_reason_name(enum lifecycle_reason reason);
+const char *lifecycle_event_name(enum lifecycle_event event);
 
 /* -EBUSY while it is active. */
 int lifecycle_undefine(struct monitor *monitor, struct definition *definition, char why[static WHY_BYTES]);
@@ -117,5 +130,33 @@ struct lifecycle_listener {
 };
 void lifecycle_listen(struct monitor *monitor, struct lifecycle_listener *listener);
 void lifecycle_unlisten(struct monitor *monitor, struct lifecycle_listener *listener);
+
+/* ---- for the monitor itself ---- */
+
+struct lifecycle;
+
+/* NULL: no memory. Reads the machine-id: before the sandbox closes. */
+struct lifecycle *lifecycle_create(struct monitor *monitor);
+
+/* Defines every guest of the manifest and builds its machine, not running yet. Waits; before the loop runs.
+ */
+int lifecycle_boot(struct monitor *monitor, struct manifest *manifest, char why[static WHY_BYTES]);
+/* Lets all of these run. */
+int lifecycle_launch(struct monitor *monitor, char why[static WHY_BYTES]);
+
+/* A domain has ended or a guest is lost: guests that have come to their end are noticed. Over: there are
+ * definitions, and none is active. */
+void lifecycle_settle(struct monitor *monitor, bool *over);
+
+/* A change has ended: what had to wait for that goes on. */
+void lifecycle_change_ended(struct monitor *monitor);
+
+/* Exit status of `run`: 1 if a domain or a guest has failed, in any run. */
+int lifecycle_exit_status(struct monitor *monitor);
+
+/* The monitor ends: nothing starts any more. */
+void lifecycle_end(struct monitor *monitor);
+/* When all guests have gone and the security server is silent. */
+void lifecycle_free(struct monitor *monitor);
 
 #endif

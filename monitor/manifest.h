@@ -61,7 +61,7 @@ struct manifest_domain {
 	char name[MAX_NAME_BYTES];
 	char context[MAX_CONTEXT_BYTES];
 	char *program; /* path as found, for messages */
-	void *image;
+	void *image;   /* mapped */
 	size_t image_bytes;
 	char **arguments; /* argument 0 is the domain's name */
 	uint32_t n_arguments;
@@ -136,16 +136,21 @@ enum manifest_file {
 typedef int manifest_open_fn(void *opaque, enum manifest_file what, const char *name, size_t most_bytes,
                              size_t *bytes, char why[static WHY_BYTES]);
 
+/* Hears what was opened by path, under the name that the manifest or an option has for it; fd is not taken.
+ */
+typedef void manifest_opened_fn(void *opaque, enum manifest_file what, const char *name, int fd);
+
 struct manifest_options {
 	const char *const *policies; /* replace the manifest's; NULL: keep them */
 	size_t n_policies;
 	const char *const *data; /* "DOMAIN=FILE", "GUEST/DOMAIN=FILE": replace that domain's data file */
 	size_t n_data;
-	const char *program_dir; /* where programs without a slash are; NULL: as above */
-	const char *directory;   /* where relative paths start, with its slash; NULL: at the manifest */
-	bool guests_only;        /* what concerns the monitor is not looked at: it runs already */
-	manifest_open_fn *open;  /* gets each name as it stands there; NULL: paths are opened as above */
-	void *open_opaque;
+	const char *program_dir;    /* where programs without a slash are; NULL: as above */
+	const char *directory;      /* where relative paths start, with its slash; NULL: at the manifest */
+	bool guests_only;           /* what concerns the monitor is not looked at: it runs already */
+	manifest_open_fn *open;     /* gets each name as it stands there; NULL: paths are opened as above */
+	manifest_opened_fn *opened; /* NULL: nobody hears */
+	void *open_opaque;          /* of both */
 };
 
 /* 0, or -EINVAL, -errno with one line in why; then nothing is left behind. */

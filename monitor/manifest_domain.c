@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "monitor/manifest_read.h"
@@ -15,27 +16,29 @@ void manifest_free_domain(struct manifest_domain *domain)
 		free(domain->arguments[i]);
 	free(domain->arguments);
 	free(domain->program);
-	free(domain->image);
+	if (domain->image)
+		munmap(domain->image, domain->image_bytes);
 	if (domain->data_fd >= 0)
 		close(domain->data_fd);
 }
 
 /* ---- the program ---- */
 
-static int copy_image(const struct manifest_reader *reader, const config_setting_t *setting, int fd,
-                      struct manifest_domain *domain)
+static int map_image(const struct manifest_reader *reader, const config_setting_t *setting, int fd,
+                     struct manifest_domain *domain)
 {
 	size_t bytes = domain->image_bytes;
 
 	if (bytes == 0)
 		return read_fail(reader, setting, "program %s: the file is empty", domain->program);
-	domain->image = malloc(bytes);
-	if (!domain->image || pread(fd, domain->image, bytes, 0) != (ssize_t)bytes)
-		return read_fail(reader, setting, "program %s: out of memory", domain->program);
-	return 0;
+	domain->image = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (domain->image != MAP_FAILED)
+		return 0;
+	domain->image = NULL;
+	return read_fail(reader, setting, "program %s: %s", domain->program, strerror(errno));
 }
 
-/* A regular file of at most MAX_IMAGE_BYTES, into memory. */
+/* At most MAX_IMAGE_BYTES, as pages of the sealed file. */
 static int read_program(const struct manifest_reader *reader, const config_setting_t *group,
                         struct manifest_domain *domain)
 {
@@ -53,7 +56,7 @@ static int read_program(const struct manifest_reader *reader, const config_setti
 		read_fail(reader, setting, "program %s", why);
 		return fd;
 	}
-	error = copy_image(reader, setting, fd, domain);
+	error = map_image(reader, setting, fd, domain);
 	close(fd);
 	return error;
 }

@@ -102,6 +102,8 @@ int read_open(const struct manifest_reader *reader, enum manifest_file what, con
 	if (fd < 0) {
 		free(*found);
 		*found = NULL;
+	} else if (options->opened) {
+		options->opened(options->open_opaque, what, name, fd);
 	}
 	return fd;
 }

@@ -18,6 +18,7 @@
 #include "monitor/change.h"
 #include "monitor/denials.h"
 #include "monitor/guest.h"
+#include "monitor/lifecycle.h"
 #include "monitor/loop.h"
 #include "monitor/mediation.h"
 #include "monitor/port.h"
@@ -30,54 +31,21 @@
 
 /* ---- what the loop hears ---- */
 
-/* A guest that has come to its end: its channels go, `run` may be over. */
-static void settle_guest(struct registry *registry, struct guest *guest)
-{
-	if (guest->ended || !guest_is_over(registry, guest))
-		return;
-	guest->ended = true;
-	if (guest->lost)
-		guest_reap(registry, guest);
-}
-
-/* 1 if a domain or a guest has failed; *over says whether all have ended. */
-static int settle(struct monitor *monitor, bool *over)
-{
-	struct registry *registry = registry_lock(monitor);
-	uint32_t n_running = 0, n_over = 0;
-	int status = 0;
-
-	for (uint32_t g = 0; g < registry->n_guests; g++) {
-		struct guest *guest = registry->guests[g];
-
-		if (guest->is_host && !guest->lost) /* it has no end of its own */
-			continue;
-		settle_guest(registry, guest);
-		n_running += !guest->ended;
-		n_over += guest->ended;
-		status |= guest_exit_status(registry, guest);
-	}
-	registry_unlock(registry);
-	*over = n_over > 0 && n_running == 0;
-	return status;
-}
-
 static void on_kick(void *opaque, uint32_t events)
 {
 	struct monitor *monitor = opaque;
 	uint64_t count;
 	ssize_t n = read(monitor->registry->kick_fd, &count, sizeof(count));
 	bool over;
-	int status;
 
 	(void)n;
 	(void)events;
 	mediation_pump(monitor);
 	denials_pump(monitor);
 	bells_settle(monitor);
-	status = settle(monitor, &over);
+	lifecycle_settle(monitor, &over);
 	if (over && !monitor->serve && !ports_are_busy(monitor))
-		monitor_end(monitor, status);
+		monitor_end(monitor, lifecycle_exit_status(monitor));
 }
 
 static void on_signal(void *opaque, uint32_t events)
@@ -87,8 +55,10 @@ static void on_signal(void *opaque, uint32_t events)
 	bool over;
 
 	(void)events;
-	if (read(monitor->signal_fd, &info, sizeof(info)) == sizeof(info))
-		monitor_end(monitor, settle(monitor, &over));
+	if (read(monitor->signal_fd, &info, sizeof(info)) != sizeof(info))
+		return;
+	lifecycle_settle(monitor, &over);
+	monitor_end(monitor, lifecycle_exit_status(monitor));
 }
 
 /* ---- set-up, in the order of the struct ---- */
@@ -125,16 +95,6 @@ static int open_signals(struct monitor *monitor)
 	return loop_add(monitor->loop, monitor->signal_fd, EPOLLIN, on_signal, monitor);
 }
 
-static int create_guests(struct monitor *monitor, const struct manifest *manifest, char why[static WHY_BYTES])
-{
-	struct guest *guest;
-	int error = 0;
-
-	for (uint32_t g = 0; g < manifest->n_guests && error == 0; g++)
-		error = guest_create(monitor, &manifest->guests[g], &guest, why);
-	return error;
-}
-
 static int create_parts(struct monitor *monitor, const struct monitor_options *options,
                         char why[static WHY_BYTES], char **lines)
 {
@@ -145,6 +105,9 @@ static int create_parts(struct monitor *monitor, const struct monitor_options *o
 	monitor->registry = registry_create();
 	monitor->denials = denials_create();
 	if (!monitor->loop || !monitor->registry || !monitor->denials)
+		return -ENOMEM;
+	monitor->lifecycle = lifecycle_create(monitor);
+	if (!monitor->lifecycle)
 		return -ENOMEM;
 	error = open_signals(monitor);
 	if (error == 0)
@@ -159,7 +122,7 @@ static int create_parts(struct monitor *monitor, const struct monitor_options *o
 	if (error == 0)
 		error = posture_learn(monitor, options->manifests, options->n_manifests, why);
 	for (size_t m = 0; m < options->n_manifests && error == 0; m++)
-		error = create_guests(monitor, options->manifests[m], why);
+		error = lifecycle_boot(monitor, options->manifests[m], why);
 	if (error == 0)
 		error = ports_create(monitor, options->manifests, options->n_manifests, why);
 	if (error == 0)
@@ -212,16 +175,17 @@ int monitor_create(const struct monitor_options *options, struct monitor **out, 
 
 int monitor_start(struct monitor *monitor, char why[static WHY_BYTES])
 {
+	int error;
+
 	monitor->started = true;
 	audit_notice(monitor->audit, "PORTCULLIS_START", "policy=1 guests=%u", monitor->registry->n_guests);
-	for (uint32_t g = 0; g < monitor->registry->n_guests; g++) {
-		int error = machine_start(monitor->registry->guests[g]->machine, why);
-
-		if (error < 0)
-			return error;
-	}
-	ports_start(monitor);
-	return 0;
+	error = lifecycle_launch(monitor, why);
+	for (uint32_t g = 0; g < monitor->registry->n_guests && error == 0; g++)
+		if (monitor->registry->guests[g]->is_host)
+			error = machine_start(monitor->registry->guests[g]->machine, why);
+	if (error == 0)
+		ports_start(monitor);
+	return error;
 }
 
 /* A stop that competes with busy vCPUs for a core must win; where that is not allowed it is slower, not
@@ -286,6 +250,7 @@ static void end_guests(struct monitor *monitor)
 {
 	struct registry *registry = monitor->registry;
 
+	lifecycle_end(monitor);
 	for (uint32_t g = 0; registry && g < registry->n_guests; g++)
 		shut_down(registry->guests[g]);
 	posture_silence(monitor);
@@ -294,6 +259,7 @@ static void end_guests(struct monitor *monitor)
 		denials_flush(monitor);
 	while (registry && registry->n_guests)
 		guest_destroy(registry->guests[0]);
+	lifecycle_free(monitor);
 }
 
 void monitor_destroy(struct monitor *monitor)

@@ -19,6 +19,7 @@ struct audit;
 struct change;
 struct denials;
 struct control;
+struct lifecycle;
 struct loop;
 struct ports;
 struct posture;
@@ -52,14 +53,15 @@ struct monitor {
 	bool started; /* its start is in the audit trail, and so will be its end */
 
 	/* Each with a header of its own. */
-	struct loop *loop;         /* loop.h */
-	struct audit *audit;       /* audit.h */
-	struct registry *registry; /* registry.h: guests, domains, channels; has the registry lock */
-	struct posture *posture;   /* posture.h: what decisions are made by */
-	struct denials *denials;   /* denials.h: on their way to the audit trail */
-	struct change *change;     /* change.h: the change that is under way; NULL: none. Loop thread only */
-	struct ports *ports;       /* port.h; NULL: none */
-	struct control *control;   /* control.h; NULL: no socket */
+	struct loop *loop;           /* loop.h */
+	struct audit *audit;         /* audit.h */
+	struct registry *registry;   /* registry.h: guests, domains, channels; has the registry lock */
+	struct posture *posture;     /* posture.h: what decisions are made by */
+	struct lifecycle *lifecycle; /* lifecycle.h: which guests there can be */
+	struct denials *denials;     /* denials.h: on their way to the audit trail */
+	struct change *change;   /* change.h: the change that is under way; NULL: none. Loop thread only */
+	struct ports *ports;     /* port.h; NULL: none */
+	struct control *control; /* control.h; NULL: no socket */
 };
 
 /*

@@ -48,6 +48,8 @@ struct posture {
 	bool enforcing;
 	uint64_t policy_number;
 	policy_sid operator_sid;
+	uint64_t switched_at; /* the policy number under which another server came in force; 0: none has */
+	policy_sid n_judged;  /* which had been asked about SIDs up to this one */
 
 	/* Loop thread only. */
 	struct policy_instance policy;

@@ -111,6 +111,7 @@ struct guest {
 	uint8_t *shown;     /* of each slot, enum window_part: what its inbox slot shows */
 	bool lost;          /* crashed, killed or gone: no channel is opened any more */
 	bool ended;         /* the loop has seen its end */
+	bool leaving;       /* another run takes its place; it leaves when no change is under way */
 	bool gone;          /* out of the registry; only ends of channels that peers still hold refer to it */
 	uint32_t n_refs;    /* the registry's, and one for each end of a channel that is not freed */
 	char crash[WHY_BYTES];

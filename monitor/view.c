@@ -5,6 +5,7 @@
 #include "monitor/audit.h"
 #include "monitor/channel.h"
 #include "monitor/guest.h"
+#include "monitor/lifecycle.h"
 #include "monitor/loop.h"
 #include "monitor/posture.h"
 #include "monitor/registry.h"
@@ -22,31 +23,75 @@ static json_t *domain_json(struct monitor *monitor, const struct domain *domain)
 	                 domain_state_name(domain));
 }
 
-static json_t *guest_json(struct monitor *monitor, const struct guest *guest)
+/* What a run adds to its guest. */
+static void add_run(struct monitor *monitor, json_t *json, const struct guest *guest)
 {
 	struct machine_counters counters = machine_counters(guest->machine);
 	json_t *domains = json_array();
-	json_t *json;
 
 	for (uint32_t d = 0; d < guest->n_domains; d++)
 		json_array_append_new(domains, domain_json(monitor, &guest->domains[d]));
-	json = json_pack("{s:s s:s s:i s:o s:I s:I s:I s:I s:I}", "name", guest->name, "state",
-	                 guest_state_name(guest), "vcpus", (int)guest->n_vcpus, "domains", domains, "exits",
-	                 (json_int_t)counters.exits, "hypercalls", (json_int_t)counters.hypercalls,
-	                 "refused_hypercalls", (json_int_t)counters.refused, "window_writes",
-	                 (json_int_t)counters.window_writes, "stop_requests",
-	                 (json_int_t)machine_stop_requests(guest->machine));
-	if (json && guest->crash[0])
+	json_object_update_new(json, json_pack("{s:o s:I s:I s:I s:I s:I}", "domains", domains, "exits",
+	                                       (json_int_t)counters.exits, "hypercalls",
+	                                       (json_int_t)counters.hypercalls, "refused_hypercalls",
+	                                       (json_int_t)counters.refused, "window_writes",
+	                                       (json_int_t)counters.window_writes, "stop_requests",
+	                                       (json_int_t)machine_stop_requests(guest->machine)));
+	if (guest->crash[0])
 		json_object_set_new(json, "crash", json_string(guest->crash));
+}
+
+/* The domains that a guest without a run would have. */
+static json_t *spec_domains_json(const struct manifest_guest *spec)
+{
+	json_t *domains = json_array();
+
+	for (uint32_t d = 0; d < spec->n_domains; d++)
+		json_array_append_new(domains, json_pack("{s:s s:s s:i s:s}", "name", spec->domains[d].name,
+		                                         "context", spec->domains[d].context, "vcpu",
+		                                         (int)spec->domains[d].vcpu, "state", "exited"));
+	return domains;
+}
+
+static json_t *definition_json(struct monitor *monitor, const struct definition *definition)
+{
+	char uuid[UUID_TEXT_BYTES];
+	json_t *json = json_pack("{s:s s:s s:s s:i s:s s:b s:i s:o s:i}", "name", definition->name, "state",
+	                         definition_state_name(definition), "reason",
+	                         lifecycle_reason_name(definition->reason), "id", (int)definition->id, "uuid",
+	                         uuid_format(definition->uuid, uuid), "persistent", definition->persistent,
+	                         "vcpus", (int)definition->spec->n_vcpus, "domains",
+	                         spec_domains_json(definition->spec), "stop_requests", 0);
+
+	if (json && definition->guest)
+		add_run(monitor, json, definition->guest);
 	return json;
 }
 
+static json_t *guest_json(struct monitor *monitor, const struct guest *guest)
+{
+	json_t *json = json_pack("{s:s s:s s:i}", "name", guest->name, "state", guest_state_name(guest),
+	                         "vcpus", (int)guest->n_vcpus);
+
+	if (json)
+		add_run(monitor, json, guest);
+	return json;
+}
+
+/* What is defined, in that order; then what runs without a definition. */
 static json_t *guests_json(struct registry *registry, struct monitor *monitor)
 {
 	json_t *guests = json_array();
 
-	for (uint32_t g = 0; g < registry->n_guests; g++)
-		json_array_append_new(guests, guest_json(monitor, registry->guests[g]));
+	for (const struct definition *definition = lifecycle_first(monitor); definition;
+	     definition = definition->next)
+		json_array_append_new(guests, definition_json(monitor, definition));
+	for (uint32_t g = 0; g < registry->n_guests; g++) {
+		const struct guest *guest = registry->guests[g];
+
+		if (!guest->leaving && !lifecycle_find_guest(monitor, guest))
+			json_array_append_new(guests, guest_json(monitor, guest));
+	}
 	return guests;
 }
 
@@ -197,7 +242,7 @@ json_t *view_domains(struct monitor *monitor)
 	json_t *domains = json_array();
 
 	for (uint32_t g = 0; g < registry->n_guests; g++)
-		for (uint32_t d = 0; d < registry->guests[g]->n_domains; d++)
+		for (uint32_t d = 0; !registry->guests[g]->leaving && d < registry->guests[g]->n_domains; d++)
 			json_array_append_new(
 				domains, detailed_domain_json(monitor, &registry->guests[g]->domains[d]));
 	registry_unlock(registry);

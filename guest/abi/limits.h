@@ -32,9 +32,11 @@
 
 /* Per host; enforced by monitor/. */
 #define MAX_GUESTS 64u
+#define MAX_DEFINITIONS 256u /* guests that can be started; monitor/lifecycle.c */
 #define MAX_MANIFEST_BYTES (1u << 20)
 #define MAX_CONTROL_CLIENTS 64u
 #define MAX_CONTROL_REQUEST_BYTES (64u << 10)
+#define MAX_CONTROL_FILES 240u /* descriptors with one request; the kernel's most are 253 */
 #define MAX_POLICY_FILES 32u
 #define MAX_POLICY_BYTES (64u << 20) /* one source or binary policy */
 

@@ -255,7 +255,7 @@ Test(control, descriptors_that_are_no_sealed_files)
 		many[i] = fd;
 	REFUSED(&target, PUSH, many, 2, "files has one name for each descriptor");
 	REFUSED(&target, PUSH, many, MAX_POLICY_FILES + 1, "at most 32 descriptors");
-	REFUSED(&target, "{\"verb\": \"status\"}", many, 1, "status takes no more than 0 descriptors");
+	REFUSED(&target, "{\"verb\": \"status\"}", many, 1, "status takes at most 0 descriptors");
 	REFUSED(&target, "{\"verb\": \"policy push\", \"files\": [5]}", many, 1, "files has names");
 	REFUSED(&target, "{\"verb\": \"policy push\", \"files\": [\"x\"], \"stop\": \"some\"}", many, 1,
 	        "stop mode \"some\"");
