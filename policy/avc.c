@@ -9,51 +9,55 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#define N_WAYS 4u /* entries of a bucket */
+#define LINE_WAYS 2u /* entries of a cache line */
 
-/* Two to a cache line. An entry counts only while its number is the one in force. */
+/*
+ * Two to a cache line. What names an entry is two words, so that a look at one is two comparisons. It counts
+ * only while its number is the one in force.
+ */
 struct entry {
-	uint64_t policy_number;
-	uint64_t pair; /* source and target */
+	uint64_t pair;  /* source and target */
+	uint64_t under; /* number and class: see under_number */
 	uint32_t allowed;
 	uint32_t auditallow;
 	uint32_t auditdeny;
-	uint16_t tclass;
 	bool permissive;
-	uint8_t oldest; /* of the bucket, in its first entry: they are filled in turn */
+	uint8_t oldest; /* of the line, in its first entry: once full it is filled in turn */
 };
 static_assert(sizeof(struct entry) == 32, "two avc entries to a cache line");
+static_assert(N_CLASSES <= 256, "a class is a byte of entry.under");
 
-struct bucket {
-	_Alignas(64) struct entry ways[N_WAYS];
+/* One line. A key has a line of its own and, when that is full, the other one of the pair. */
+struct line {
+	_Alignas(64) struct entry ways[LINE_WAYS];
 };
 
 struct avc {
 	uint64_t policy_number;
-	uint32_t bucket_mask;
+	uint32_t line_mask;
 	struct avc_counters counters;
-	struct bucket *buckets;
+	struct line *lines; /* an even number of them */
 };
 
 struct avc *avc_create(uint32_t entries)
 {
 	struct avc *avc;
-	uint32_t n_buckets = 1;
+	uint32_t n_lines = 2;
 
 	if (entries > 1u << 28)
 		return NULL;
-	while (n_buckets * N_WAYS < entries)
-		n_buckets *= 2;
+	while (n_lines * LINE_WAYS < entries)
+		n_lines *= 2;
 	avc = calloc(1, sizeof(*avc));
 	if (!avc)
 		return NULL;
-	avc->buckets = aligned_alloc(alignof(struct bucket), n_buckets * sizeof(*avc->buckets));
-	if (!avc->buckets) {
+	avc->lines = aligned_alloc(alignof(struct line), n_lines * sizeof(*avc->lines));
+	if (!avc->lines) {
 		free(avc);
 		return NULL;
 	}
-	memset(avc->buckets, 0, n_buckets * sizeof(*avc->buckets)); /* number 0 is never in force */
-	avc->bucket_mask = n_buckets - 1;
+	memset(avc->lines, 0, n_lines * sizeof(*avc->lines)); /* number 0 is never in force */
+	avc->line_mask = n_lines - 1;
 	avc->policy_number = 1;
 	return avc;
 }
@@ -62,7 +66,7 @@ void avc_destroy(struct avc *avc)
 {
 	if (!avc)
 		return;
-	free(avc->buckets);
+	free(avc->lines);
 	free(avc);
 }
 
@@ -71,31 +75,48 @@ static uint64_t pack_pair(struct avc_key key)
 	return (uint64_t)key.source << 32 | key.target;
 }
 
-static struct bucket *find_bucket(struct avc *avc, struct avc_key key)
+static uint64_t under_number(uint64_t policy_number, enum policy_class tclass)
 {
-	/* As wide as the hash reads them: narrower stores are not forwarded to its loads, 20 ns. */
-	uint64_t words[2] = {pack_pair(key), (uint64_t)key.tclass};
-
-	return &avc->buckets[XXH3_64bits(words, sizeof(words)) & avc->bucket_mask];
+	return policy_number << 8 | (uint8_t)tclass;
 }
 
-static inline struct entry *find_entry(const struct avc *avc, struct bucket *bucket, struct avc_key key)
+/* xxHash's own end of hashing: all that 64 bits need that are all there is. */
+static struct line *find_line(const struct avc *avc, uint64_t pair, enum policy_class tclass)
 {
-	uint64_t pair = pack_pair(key);
+	uint64_t hash = XXH3_avalanche(pair + (uint64_t)tclass * XXH_PRIME64_1);
 
-	for (unsigned i = 0; i < N_WAYS; i++) {
-		struct entry *entry = &bucket->ways[i];
-
-		if (entry->pair == pair && entry->policy_number == avc->policy_number &&
-		    entry->tclass == key.tclass)
-			return entry;
-	}
-	return NULL;
+	return &avc->lines[hash & avc->line_mask];
 }
 
-bool avc_lookup(struct avc *avc, struct avc_key key, struct decision *out)
+static struct line *other_line(const struct avc *avc, const struct line *line)
 {
-	const struct entry *entry = find_entry(avc, find_bucket(avc, key), key);
+	return &avc->lines[(size_t)(line - avc->lines) ^ 1];
+}
+
+/* Both are compared without a branch: which one it is can not be foretold. */
+static inline struct entry *find_in_line(struct line *line, uint64_t pair, uint64_t under)
+{
+	struct entry *a = &line->ways[0], *b = &line->ways[1];
+	bool is_a = ((a->pair ^ pair) | (a->under ^ under)) == 0;
+	bool is_b = ((b->pair ^ pair) | (b->under ^ under)) == 0;
+
+	return is_a | is_b ? &line->ways[is_b] : NULL;
+}
+static_assert(LINE_WAYS == 2, "find_in_line looks at two");
+
+static inline struct entry *find_entry(const struct avc *avc, struct line *line, uint64_t pair,
+                                       enum policy_class tclass)
+{
+	uint64_t under = under_number(avc->policy_number, tclass);
+	struct entry *entry = find_in_line(line, pair, under);
+
+	return __builtin_expect(entry != NULL, true) ? entry
+	                                             : find_in_line(other_line(avc, line), pair, under);
+}
+
+bool avc_lookup_words(struct avc *avc, uint64_t pair, enum policy_class tclass, struct decision *out)
+{
+	const struct entry *entry = find_entry(avc, find_line(avc, pair, tclass), pair, tclass);
 
 	if (!entry) {
 		avc->counters.misses++;
@@ -106,22 +127,39 @@ bool avc_lookup(struct avc *avc, struct avc_key key, struct decision *out)
 	out->auditallow = entry->auditallow;
 	out->auditdeny = entry->auditdeny;
 	out->permissive = entry->permissive;
-	out->policy_number = entry->policy_number;
+	out->policy_number = avc->policy_number;
 	return true;
 }
 
-/* The entry of that key if there is one, else the bucket's oldest. */
+static bool is_current(const struct avc *avc, const struct entry *entry)
+{
+	return entry->under >> 8 == avc->policy_number;
+}
+
+static struct entry *find_free(const struct avc *avc, struct line *line)
+{
+	for (unsigned i = 0; i < LINE_WAYS; i++)
+		if (!is_current(avc, &line->ways[i]))
+			return &line->ways[i];
+	return NULL;
+}
+
+/* The entry of that key if there is one, else a free one, else its line's oldest. */
 static struct entry *choose_entry(struct avc *avc, struct avc_key key)
 {
-	struct bucket *bucket = find_bucket(avc, key);
-	struct entry *entry = find_entry(avc, bucket, key);
+	uint64_t pair = pack_pair(key);
+	struct line *line = find_line(avc, pair, key.tclass);
+	struct entry *entry = find_entry(avc, line, pair, key.tclass);
 
+	if (!entry)
+		entry = find_free(avc, line);
+	if (!entry)
+		entry = find_free(avc, other_line(avc, line));
 	if (entry)
 		return entry;
-	entry = &bucket->ways[bucket->ways[0].oldest];
-	bucket->ways[0].oldest = (bucket->ways[0].oldest + 1) % N_WAYS;
-	if (entry->policy_number == avc->policy_number)
-		avc->counters.evictions++;
+	entry = &line->ways[line->ways[0].oldest];
+	line->ways[0].oldest = (line->ways[0].oldest + 1) % LINE_WAYS;
+	avc->counters.evictions++;
 	return entry;
 }
 
@@ -134,9 +172,8 @@ int avc_insert(struct avc *avc, struct avc_key key, const struct decision *decis
 		return -ESTALE;
 	}
 	entry = choose_entry(avc, key);
-	entry->policy_number = decision->policy_number;
 	entry->pair = pack_pair(key);
-	entry->tclass = (uint16_t)key.tclass;
+	entry->under = under_number(decision->policy_number, key.tclass);
 	entry->permissive = decision->permissive;
 	entry->allowed = decision->allowed;
 	entry->auditallow = decision->auditallow;

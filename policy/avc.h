@@ -15,7 +15,7 @@
  * What remains is a check between lookup and effect; the caller closes that
  * by holding the registry lock over both, as commit does over raise and patch.
  * Not locked here: every call is under the registry lock.
- * A fixed number of entries; a full bucket evicts its oldest entry.
+ * A fixed number of entries; where a key's places are taken the oldest goes.
  */
 #ifndef PORTCULLIS_POLICY_AVC_H
 #define PORTCULLIS_POLICY_AVC_H
@@ -54,8 +54,17 @@ struct avc;
 struct avc *avc_create(uint32_t entries);
 void avc_destroy(struct avc *avc);
 
-/* True and *out on a hit. Counts. */
-bool avc_lookup(struct avc *avc, struct avc_key key, struct decision *out);
+/* The key in words, as avc_lookup passes it. */
+bool avc_lookup_words(struct avc *avc, uint64_t pair, enum policy_class tclass, struct decision *out);
+
+/*
+ * True and *out on a hit. Counts. Inline, since a key that is passed as a structure is stored as two halves
+ * and loaded as a whole, which costs as much as the lookup.
+ */
+static inline bool avc_lookup(struct avc *avc, struct avc_key key, struct decision *out)
+{
+	return avc_lookup_words(avc, (uint64_t)key.source << 32 | key.target, key.tclass, out);
+}
 
 /* -ESTALE if the decision's number is not the number in force: ask again. 0 otherwise. */
 int avc_insert(struct avc *avc, struct avc_key key, const struct decision *decision);
