@@ -173,6 +173,12 @@ int machine_retire(struct machine *machine);
  * allowed. */
 void machine_destroy(struct machine *machine);
 
+/* What it takes: its vCPUs, guest RAM without windows, processor time of a vCPU's thread, also after its end.
+ * The loop thread. */
+uint32_t machine_n_vcpus(const struct machine *machine);
+uint64_t machine_ram_bytes(const struct machine *machine);
+uint64_t machine_cpu_ns(struct machine *machine, uint32_t vcpu);
+
 enum machine_state machine_state(const struct machine *machine);
 const char *machine_state_name(enum machine_state state);
 struct machine_counters machine_counters(const struct machine *machine);

@@ -37,6 +37,7 @@ struct vcpu {
 
 	/* Under stop.kick_lock, or by the thread itself. */
 	pthread_t thread;
+	uint64_t final_cpu_ns; /* of its thread, before that is gone */
 
 	/* The loop thread's. */
 	bool to_join;

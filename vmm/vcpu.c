@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "vmm/check.h"
@@ -200,6 +201,14 @@ static void loop(struct vcpu *vcpu)
 	}
 }
 
+static void note_cpu_time(struct vcpu *vcpu)
+{
+	struct timespec time;
+
+	if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) == 0)
+		vcpu->final_cpu_ns = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
 static void *vcpu_thread(void *argument)
 {
 	struct vcpu *vcpu = argument;
@@ -220,6 +229,7 @@ static void *vcpu_thread(void *argument)
 		vcpu->machine->handlers.began(vcpu->machine->owner);
 	loop(vcpu);
 	run_of_thread = NULL;
+	note_cpu_time(vcpu);
 	stop_gone(&vcpu->stop);
 	return NULL;
 }
