@@ -22,7 +22,7 @@ HOST_C    := -std=gnu17 -D_GNU_SOURCE -O2 -g -fno-omit-frame-pointer -pthread $(
              $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined,-D_FORTIFY_SOURCE=2)
 HOST_LD   := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE))
 POLICY_LIBS := -l:libsepol.a -lxxhash -lseccomp -lcap-ng
-LIBS      := $(POLICY_LIBS) -lconfig -ljansson
+LIBS      := $(POLICY_LIBS) -lconfig -ljansson -lexpat
 
 GUEST_C   := -std=gnu17 -O2 -g -ffreestanding -nostdlib -static -fno-pic -fno-pie -no-pie -march=x86-64 \
              -fcf-protection=none -fno-stack-protector -fno-asynchronous-unwind-tables $(WARN) -I. -MMD -MP
@@ -35,14 +35,14 @@ guest_objects = $(patsubst %,build/obj/%.guest.o,$(basename $(1)))
 
 POLICY_O  := $(call objects,$(call src,policy))
 VMM_O     := $(call objects,$(call src,vmm))
-MONITOR_O := $(call objects,$(filter-out monitor/main.c,$(call src,monitor monitor/bench)))
+MONITOR_O := $(call objects,$(filter-out monitor/main.c,$(call src,monitor monitor/bench monitor/libvirt)))
 KERNEL_O  := $(call guest_objects,$(call src,guest/kernel))
 DOMLIB_O  := $(call guest_objects,$(call src,guest/lib))
 EXAMPLES  := $(patsubst %,build/domains/%.elf,parser vault formatter)
 PROGRAMS  := $(patsubst guest/programs/%.c,build/domains/%.elf,$(wildcard guest/programs/*.c)) $(EXAMPLES)
 HOSTILE   := $(patsubst tests/hostile/domains/%.c,build/tests/domains/%.elf,$(wildcard tests/hostile/domains/*.c)) \
              $(patsubst tests/hostile/kernels/%.c,build/tests/kernels/%.elf,$(wildcard tests/hostile/kernels/*.c))
-SUITES    := $(patsubst tests/%,%,$(patsubst %/,%,$(wildcard tests/policy/ tests/vmm/ tests/guest/ tests/monitor/)))
+SUITES    := $(patsubst tests/%,%,$(patsubst %/,%,$(wildcard tests/policy/ tests/vmm/ tests/guest/ tests/monitor/ tests/libvirt/)))
 TSAN      := $(patsubst tests/tsan/%.c,%,$(wildcard tests/tsan/*.c))
 
 all: $(BUILD)/portcullis $(BUILD)/verify $(PROGRAMS)
@@ -174,6 +174,10 @@ endef
 $(foreach s,$(SUITES),$(eval $(call suite_rule,$(s))))
 $(BUILD)/tests/vmm: | $(filter build/tests/kernels/%,$(HOSTILE))
 
+# tests/libvirt runs the program with real clients of libvirt, and decodes what they sent once.
+$(BUILD)/tests/libvirt: $(call objects,tests/monitor/cli_child.c tests/libvirt/fuzz/decode.c)
+$(BUILD)/tests/libvirt: | $(BUILD)/portcullis $(PROGRAMS) $(filter build/tests/domains/t_%,$(HOSTILE))
+
 # tests/monitor makes things go wrong from outside, by --wrap (tests/monitor/world_*.h). monitor-control is the
 # suite with a commit that takes nothing away: a test of the suite runs it, and it must fail.
 MONITOR_WRAP := launcher_spawn execve machine_begin machine_build mediation_request mmap malloc calloc realloc reallocarray strdup
@@ -216,6 +220,24 @@ bench: all build/.bench-deps
 	$(Q)python3 tests/bench/report.py build/bench/bench.json
 	@echo "  BENCH   build/bench/bench.md"
 
+# ---- fuzzing -------------------------------------------------------------------
+
+# Each decoder for FUZZ_SECONDS, from a corpus that real clients left (tests/libvirt/corpus).
+FUZZ_SECONDS ?= 60
+FUZZ_C := -std=gnu17 -D_GNU_SOURCE -O1 -g -I. -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
+FUZZ_SOURCES := tests/libvirt/fuzz/decode.c $(addprefix monitor/libvirt/,arguments.c frame.c procedures.c xdr.c xml_reader.c) vmm/check.c
+
+# What a table of procedures points to is never called: it may be missing.
+build/fuzz/%: tests/libvirt/fuzz/fuzz_%.c $(FUZZ_SOURCES) | build/.fuzz-deps
+	$(call say,FUZZ-CC,$@)
+	@mkdir -p $(@D)
+	$(Q)clang $(FUZZ_C) -Wl,--unresolved-symbols=ignore-all -no-pie -o $@ $< $(FUZZ_SOURCES) -lexpat
+
+fuzz: build/fuzz/message build/fuzz/document
+	$(Q)mkdir -p build/fuzz/corpus/message build/fuzz/corpus/document
+	$(Q)build/fuzz/message -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -verbosity=0 -artifact_prefix=build/fuzz/ build/fuzz/corpus/message tests/libvirt/corpus/rpc
+	$(Q)build/fuzz/document -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -verbosity=0 -artifact_prefix=build/fuzz/ build/fuzz/corpus/document tests/libvirt/corpus/xml
+
 # ---- checks ------------------------------------------------------------------
 
 C_FILES := $(shell git ls-files --cached --others --exclude-standard '*.c' '*.h' 2>/dev/null)
@@ -256,16 +278,20 @@ check-sanitize: all test-programs
 # ---- set-up ------------------------------------------------------------------
 
 DEPS := gcc make pkg-config libsepol-dev libxxhash-dev libconfig-dev libjansson-dev libseccomp-dev libcap-ng-dev \
-        libcriterion-dev libsodium-dev xxhash python3 policycoreutils-python-utils
+        libcriterion-dev libsodium-dev xxhash python3 policycoreutils-python-utils libexpat1-dev libvirt-dev \
+        libvirt-clients python3-libvirt prometheus-libvirt-exporter collectd-core
 
 CHECK_DEPS := clang-format clang-tidy cppcheck spin
 
 BENCH_DEPS := gnuplot-nox python3
 
+FUZZ_DEPS := clang libexpat1-dev libvirt-dev
+
 build/.deps: PACKAGES = $(DEPS)
 build/.bench-deps: PACKAGES = $(BENCH_DEPS)
+build/.fuzz-deps: PACKAGES = $(FUZZ_DEPS)
 build/.check-deps: PACKAGES = $(CHECK_DEPS)
-build/.deps build/.check-deps build/.bench-deps: Makefile
+build/.deps build/.check-deps build/.bench-deps build/.fuzz-deps: Makefile
 	@mkdir -p build
 	@missing=; for p in $(PACKAGES); do \
 	  dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q '^install ok installed' || missing="$$missing $$p"; done; \
@@ -303,6 +329,7 @@ help:
 	@echo "make test       build and run all tests"
 	@echo "make check      formatting, headers, clang-tidy, cppcheck, models, and the tests under sanitizers"
 	@echo "make bench      measure everything, with tables and plots in build/bench"
+	@echo "make fuzz       fuzz what reads libvirt's clients, FUZZ_SECONDS=60 for each decoder"
 	@echo "make install    to PREFIX (/usr/local), below DESTDIR"
 	@echo "make clean      remove build/"
 	@echo "V=1 shows commands."
@@ -311,6 +338,6 @@ clean:
 	$(Q)rm -rf build
 
 -include $(shell find build -name '*.d' 2>/dev/null)
-.PHONY: all bench clean demo help install test check test-programs tsan-programs check-format check-headers check-size check-tidy \
+.PHONY: all bench clean demo fuzz help install test check test-programs tsan-programs check-format check-headers check-size check-tidy \
         check-cppcheck check-model check-sanitize
 .SECONDARY:

@@ -19,6 +19,7 @@ struct audit;
 struct change;
 struct denials;
 struct control;
+struct libvirt;
 struct lifecycle;
 struct loop;
 struct ports;
@@ -62,6 +63,7 @@ struct monitor {
 	struct change *change;   /* change.h: the change that is under way; NULL: none. Loop thread only */
 	struct ports *ports;     /* port.h; NULL: none */
 	struct control *control; /* control.h; NULL: no socket */
+	struct libvirt *libvirt; /* libvirt/libvirt.h; NULL: no sockets */
 };
 
 /*

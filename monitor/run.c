@@ -13,8 +13,11 @@
 #include "monitor/client.h"
 #include "monitor/confine.h"
 #include "monitor/control.h"
+#include "monitor/libvirt/libvirt.h"
+#include "monitor/libvirt/tap.h"
 #include "monitor/manifest.h"
 #include "monitor/monitor.h"
+#include "monitor/run_libvirt.h"
 #include "vmm/check.h"
 #include "vmm/machine.h"
 
@@ -26,6 +29,7 @@ struct service {
 	size_t n_manifests;
 	int kvm_fd;
 	struct monitor *monitor;
+	struct tap *tap; /* NULL: without memory there are no consoles */
 };
 
 static int complain(const char *why)
@@ -81,6 +85,8 @@ static int create_monitor(const struct cli_call *call, bool serve, struct servic
 		.stop = service->manifests[0]->stop,
 		.quiet = cli_has(call, "--quiet"),
 		.serve = serve,
+		.on_log = service->tap ? tap_heard : NULL,
+		.on_log_opaque = service->tap,
 	};
 	char *why;
 	int mode, status = CLI_DONE;
@@ -121,7 +127,7 @@ static int start_and_serve(struct service *service)
 {
 	char why[WHY_BYTES];
 
-	if (confine_process(-1, why) < 0)
+	if (confine_process(run_libvirt_images(service->monitor), why) < 0)
 		return complain(why);
 	if (monitor_start(service->monitor, why) < 0)
 		return complain(why);
@@ -136,14 +142,21 @@ static int serve(const struct cli_call *call, bool for_ever)
 	if (status == CLI_DONE)
 		status = open_kvm(call, &service);
 	if (status == CLI_DONE)
+		service.tap = tap_create();
+	if (status == CLI_DONE)
 		status = create_monitor(call, for_ever, &service);
 	if (status == CLI_DONE)
 		status = open_control(call, &service);
 	if (status == CLI_DONE)
+		status = run_libvirt_open(call, service.monitor, service.tap, for_ever);
+	if (status == CLI_DONE)
 		status = start_and_serve(&service);
-	if (service.monitor)
+	if (service.monitor) {
+		libvirt_close(service.monitor);
 		control_close(service.monitor);
+	}
 	monitor_destroy(service.monitor);
+	tap_destroy(service.tap);
 	if (service.kvm_fd >= 0)
 		close(service.kvm_fd);
 	while (service.n_manifests > 0)

@@ -21,6 +21,12 @@
 #define LAUNCHER_FD 3
 #define ANSWER_MS 2000
 
+/* The lowest bit of a request's number says what to start. */
+enum child_kind {
+	CHILD_SECURITY_SERVER,
+	CHILD_XML_READER,
+};
+
 struct launcher {
 	int socket_fd;
 	int pidfd;
@@ -50,10 +56,11 @@ static void clean_environment(char *kept[static 4])
 }
 
 /* In the child. error_fd is closed by a successful exec and gets errno otherwise. */
-__attribute__((noreturn)) static void exec_server(int socket_fd, int error_fd, pid_t launcher)
+__attribute__((noreturn)) static void exec_child(enum child_kind kind, int socket_fd, int error_fd,
+                                                 pid_t launcher)
 {
-	static char argv0[] = SECURITY_SERVER_ARGV0;
-	char *argv[] = {argv0, NULL};
+	static char server[] = SECURITY_SERVER_ARGV0, reader[] = XML_READER_ARGV0;
+	char *argv[] = {kind == CHILD_XML_READER ? reader : server, NULL};
 	char *environment[4];
 	sigset_t none;
 	ssize_t ignored;
@@ -85,7 +92,7 @@ static int await_exec(int error_fd)
 }
 
 /* The child's pidfd, or -errno. Only this process reaps, so the pid can not have been used again. */
-static int fork_server(int socket_fd)
+static int fork_child(enum child_kind kind, int socket_fd)
 {
 	pid_t launcher = getpid();
 	int errors[2];
@@ -97,7 +104,7 @@ static int fork_server(int socket_fd)
 		return -errno;
 	pid = fork();
 	if (pid == 0)
-		exec_server(socket_fd, errors[1], launcher);
+		exec_child(kind, socket_fd, errors[1], launcher);
 	pidfd = pid < 0 ? -errno : open_pidfd(pid);
 	close(errors[1]);
 	error = pid < 0 ? 0 : await_exec(errors[0]);
@@ -123,7 +130,7 @@ static void launch(int control_fd, uint64_t number)
 		return;
 	}
 	fds[0] = pair[0];
-	fds[1] = fork_server(pair[1]);
+	fds[1] = fork_child((enum child_kind)(number & 1), pair[1]);
 	if (fds[1] < 0)
 		error = -fds[1];
 	protocol_send_fds(control_fd, number << 16 | (uint64_t)error, fds, error ? 0 : 2);
@@ -142,7 +149,7 @@ static void tell_end(int status)
 
 	if (!WIFSIGNALED(status) || WTERMSIG(status) == SIGKILL)
 		return;
-	bytes = snprintf(text, sizeof(text), "portcullis: a security server was killed by signal %d (%s)\n",
+	bytes = snprintf(text, sizeof(text), "portcullis: a sandboxed child was killed by signal %d (%s)\n",
 	                 WTERMSIG(status), strsignal(WTERMSIG(status)));
 	ignored = write(STDERR_FILENO, text, (size_t)bytes);
 	(void)ignored;
@@ -314,15 +321,20 @@ static int await_answer(struct launcher *launcher, int fds[static 2])
 	}
 }
 
-int launcher_spawn(struct launcher *launcher, int *socket_fd, int *pidfd, char why[static WHY_BYTES])
+static int spawn(struct launcher *launcher, enum child_kind kind, int *socket_fd, int *pidfd,
+                 char why[static WHY_BYTES])
 {
+	static const char *const names[] = {"security server", "reader of XML"};
 	int fds[2];
-	int error = protocol_send_fds(launcher->socket_fd, ++launcher->n_asked, NULL, 0);
+	int error;
+
+	launcher->n_asked = (((launcher->n_asked >> 1) + 1) << 1) | (uint64_t)kind;
+	error = protocol_send_fds(launcher->socket_fd, launcher->n_asked, NULL, 0);
 
 	if (!error)
 		error = await_answer(launcher, fds);
 	if (error) {
-		snprintf(why, WHY_BYTES, "can not start a security server: %s",
+		snprintf(why, WHY_BYTES, "can not start a %s: %s", names[kind],
 		         error == -EPIPE || error == -ECONNRESET ? "the launcher has ended"
 		                                                 : strerror(-error));
 		return error;
@@ -330,6 +342,17 @@ int launcher_spawn(struct launcher *launcher, int *socket_fd, int *pidfd, char w
 	*socket_fd = fds[0];
 	*pidfd = fds[1];
 	return 0;
+}
+
+int launcher_spawn(struct launcher *launcher, int *socket_fd, int *pidfd, char why[static WHY_BYTES])
+{
+	return spawn(launcher, CHILD_SECURITY_SERVER, socket_fd, pidfd, why);
+}
+
+int launcher_spawn_xml_reader(struct launcher *launcher, int *socket_fd, int *pidfd,
+                              char why[static WHY_BYTES])
+{
+	return spawn(launcher, CHILD_XML_READER, socket_fd, pidfd, why);
 }
 
 void launcher_stop(struct launcher *launcher)

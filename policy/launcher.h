@@ -1,8 +1,8 @@
 /*
  * The launcher: a small process, forked before the monitor opens anything,
- * that starts security servers by exec (design: 6).
+ * that starts security servers and readers of XML by exec (design: 6).
  *
- * So no server inherits a descriptor or memory of the monitor. Loop thread
+ * So none of them inherits a descriptor or memory of the monitor. Loop thread
  * only.
  */
 #ifndef PORTCULLIS_POLICY_LAUNCHER_H
@@ -28,6 +28,11 @@ int launcher_start(struct launcher **launcher, char why[static WHY_BYTES]);
  * (-ETIMEDOUT); -errno of fork or exec otherwise.
  */
 int launcher_spawn(struct launcher *launcher, int *socket_fd, int *pidfd, char why[static WHY_BYTES]);
+
+/* The same for a process that reads one document of XML (monitor/libvirt/xml_reader.h). */
+#define XML_READER_ARGV0 "portcullis-xml-reader"
+int launcher_spawn_xml_reader(struct launcher *launcher, int *socket_fd, int *pidfd,
+                              char why[static WHY_BYTES]);
 
 /* Ends the launcher and reaps it. NULL is allowed. */
 void launcher_stop(struct launcher *launcher);
