@@ -57,14 +57,15 @@ class Events:
         self.child = subprocess.Popen(["stdbuf", "-oL", "virsh", "-c", URI, "event", "--all", "--loop"],
                                       stdout=subprocess.PIPE, text=True)
         self.lines = []
-        # It says nothing when it is ready: an event of our own making does.
+        # It says nothing when it is ready: an event of our own making does. A reboot is the last of them.
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             virsh("suspend", "demo")
             virsh("resume", "demo")
             if self.wait_for("Resumed Unpaused", 1):
                 break
-        self.drain()
+        virsh("reboot", "demo")
+        self.take("event 'reboot'")
 
     def read(self, seconds):
         if not select.select([self.child.stdout], [], [], seconds)[0]:
@@ -80,10 +81,6 @@ class Events:
             if left <= 0 or self.read(left) == "":
                 return False
         return True
-
-    def drain(self):
-        """Events that were sent before this: a suspend and a resume end them."""
-        self.lines = []
 
     def take(self, text):
         assert self.wait_for(text), "%s: %s" % (text, self.lines)
@@ -179,9 +176,9 @@ def life():
     refused("does not run", "shutdown", "demo")
     expect(virsh("list", "--all"), r"^ - +demo +shut off$")
     virsh("start", "demo")
-    assert virsh("domid", "demo") == "2"
+    number = int(virsh("domid", "demo"))
     virsh("reboot", "demo")
-    assert virsh("domid", "demo") == "3"
+    assert int(virsh("domid", "demo")) == number + 1
     assert "event 'reboot' for domain 'demo'" in events.take("event 'reboot'")
     virsh("destroy", "demo")
     assert virsh("domstate", "demo", "--reason") == "shut off (destroyed)"
@@ -265,42 +262,79 @@ def virsh_defined(path, name):
 
 # ---- console ----
 
+class Console:
+    """virsh console on a terminal of its own."""
+
+    def __init__(self):
+        self.shown = b""
+        self.pid, self.terminal = pty.fork()
+        if self.pid == 0:
+            os.execvp("virsh", ["virsh", "-c", URI, "console", "demo"])
+        self.until(b"Escape character")
+
+    def read(self):
+        """False: it has ended."""
+        try:
+            more = os.read(self.terminal, 4096)
+        except OSError:
+            more = b""
+        self.shown += more
+        return bool(more)
+
+    def until(self, text):
+        deadline = time.monotonic() + PATIENCE
+        while text not in self.shown:
+            left = deadline - time.monotonic()
+            assert left > 0 and select.select([self.terminal], [], [], left)[0] and self.read(), self.shown
+
+    def end(self):
+        while self.read():
+            pass
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
 def console():
     virsh("destroy", "demo")
     virsh("start", "demo", "--paused")
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.execvp("virsh", ["virsh", "-c", URI, "console", "demo"])
-    shown = b""
-
-    def until(text):
-        nonlocal shown
-        deadline = time.monotonic() + PATIENCE
-        while text not in shown:
-            left = deadline - time.monotonic()
-            assert left > 0 and select.select([terminal], [], [], left)[0], shown
-            try:
-                more = os.read(terminal, 4096)
-            except OSError:
-                more = b""
-            assert more, shown
-            shown += more
-
-    until(b"Escape character")
+    terminal = Console()
     virsh("resume", "demo")
-    until(b"server: serving echo\r\n")
-    until(b"client: connected to echo\r\n")
-    os.write(terminal, b"what a client types goes nowhere\r")
+    terminal.until(b"server: serving echo\r\n")
+    terminal.until(b"client: connected to echo\r\n")
+    os.write(terminal.terminal, b"what a client types goes nowhere\r")
     portcullis("policy", "push", *POLICY)
     virsh("shutdown", "demo")
-    while True:
-        try:
-            if not os.read(terminal, 4096):
-                break
-        except OSError:
-            break
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, shown
+    assert terminal.end() == 0, terminal.shown
     refused("not running", "console", "demo")
+
+
+def rights_that_go():
+    """Console and events are asked about when lines and events come, not only at first."""
+    virsh("shutdown", "demo")
+    virsh("start", "demo", "--paused")
+    terminal = Console()
+    rule = ["operator_t", "server_t", "domain", "console"]
+    portcullis("policy", "revoke", *rule)
+    virsh("resume", "demo")
+    terminal.until(b"access denied: ")
+    terminal.end()
+    assert b"serving echo" not in terminal.shown, terminal.shown
+    with Wire() as wire:
+        wire.open()
+        status, body = wire.call(201, wire.domain() + struct.pack(">II", 0, 0))
+        assert status == 1 and b"domain { console }" in body, body
+    portcullis("policy", "reset")
+
+    events = Events()
+    rule = ["operator_t", "operator_t", "guest", "getattr"]
+    with Wire() as wire:
+        wire.open()
+        domain = wire.domain()
+        portcullis("policy", "revoke", *rule)
+        assert wire.call(34, domain) == (0, b"")
+        portcullis("policy", "reset")
+        assert wire.call(28, domain) == (0, b"")
+        assert not events.wait_for("Suspended", 0.2) and not events.lines, events.lines
+    events.end()
 
 
 # ---- python3-libvirt, exporter, collectd ----
@@ -617,6 +651,14 @@ def crowd():
     for wire in idle + deaf + [greedy]:
         wire.socket.close()
     expect(virsh("list"), "demo")
+
+
+# ---- libvirt's own place ----
+
+def system():
+    expect(run("virsh", "-c", "portcullis:///system", "list"), "demo")
+    expect(run("virsh", "-r", "-c", "portcullis:///system", "list"), "demo")
+    expect(run("virsh", "-r", "-c", "portcullis:///system", "suspend", "demo", status=1), "read.only")
 
 
 # ---- suspend and push ----
