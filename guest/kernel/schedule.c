@@ -23,21 +23,22 @@
  *
  * The host reads no state: the MSI always comes after the add, and the handler looks again.
  * A peer in another guest rings a doorbell (call.c), and vCPU 0 of this guest takes VECTOR_DOORBELL. Its
- *handler is the notifier of the first table: it adds to the events of each domain that the ring can be for,
- *then reads its state.
+ * handler is the notifier of the first table: it adds to the events of each domain that the ring
+ * can be for, then reads its state (tests/model/doorbell.pml).
  *
- *	sender, guest A                       receiver, guest B         host
- *	                                                                1 mark the domain in doorbell_page
- *	                                                                2 bind the doorbell
- *	                                                                3 record: NOTIFY
- *	1 commit, read wants_message          1 wants_message, look
- *	2 record says NOTIFY: out             2 SYS_WAIT                4 record: cut
- *	3 MSI, pending until it is taken      3 handler: events, wake   5 unbind, unmark
- *	                                                                6 add to host_events, MSI
+ *	sender, guest A                 receiver, guest B             host
+ *	                                                              1 mark the domain in doorbell_page
+ *	                                                              2 bind the doorbell
+ *	                                                              3 record: NOTIFY
+ *	1 commit, read wants_message    1 wants_message, look again
+ *	2 record says NOTIFY: out       2 SYS_WAIT                    4 record: cut
+ *	3 MSI, pending until taken      3 handler: events, wake       5 unmark
+ *	                                                              6 add to host_events, MSI
+ *	                                                              7 unbind, then report
  *
- * A sender that sees NOTIFY finds the doorbell bound, until 5; and a ring that comes after 5, or is handled
- *after the unmark, was for a flow whose receiver 6 wakes. Rings that melt into one interrupt came before its
- * EOI, and the handler looks after that.
+ * A sender that sees NOTIFY finds the doorbell bound; a ring that is handled after 5 was for a flow whose
+ * receiver 6 wakes. Rings that melt into one interrupt came before its EOI, and the handler looks
+ * after that.
  * A notifier on the same vCPU cannot run between 1 and 3: interrupts are off.
  */
 #include "guest/kernel/cpu.h"

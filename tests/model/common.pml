@@ -1,5 +1,5 @@
 /*
- * What the four models share: how many there are of what, a mutex, a futex.
+ * What the models share: how many there are of what, a mutex, a futex.
  *
  * The models assume sequential consistency. The code gives it where the protocols need
  * it: every word that two sides use to find each other is written by a locked instruction

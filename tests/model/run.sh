@@ -1,6 +1,6 @@
 #!/bin/sh
-# Checks the Promela models: tests/model/run.sh [MODEL...]; needs spin and gcc; about four minutes
-# of one core and 1.3 GB.
+# Checks the Promela models: tests/model/run.sh [MODEL...]; needs spin and gcc; about five minutes
+# of one core and 2.2 GB.
 #
 # Every search is exhaustive. A line for each property, then for each seeded fault, which must be found, and
 # by the property that is named; a fault that nothing finds is a failure, as is a search that did not end.
@@ -10,7 +10,7 @@ build=${BUILD:-$here/../../build}/model
 mkdir -p "$build" && cd "$build" || exit 1
 memory_mib=3900
 passed=0 failed=0
-wanted=${*:-stop cut connect wait}
+wanted=${*:-stop cut connect wait doorbell}
 
 # is_wanted MODEL
 is_wanted() {
@@ -120,6 +120,15 @@ fault wait LOOK_BEFORE_BLOCKED 'invalid end state' -DSHORT
 fault wait LOOK_BEFORE_WANTS 'invalid end state' -DSHORT
 fault wait WAKE_BEFORE_COUNT runnable
 fault wait NO_WAKE 'invalid end state'
+
+asserts doorbell "" unheard delivered balanced
+asserts doorbell -DBOTH_OPEN unheard delivered balanced
+fault doorbell UNBIND_WITH_ANY 'invalid end state' -DBOTH_OPEN
+fault doorbell PUBLISH_BEFORE_BIND 'invalid end state'
+fault doorbell MARK_LAST 'invalid end state'
+fault doorbell REPORT_BEFORE_UNBIND unheard
+fault doorbell RING_UNHEARD 'invalid end state'
+fault doorbell NO_WAKE 'invalid end state' -DBOTH_OPEN
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -32,7 +32,7 @@
  * Counts are bits here. Both halves of an event count only grow, so the sum still equals `seen` exactly if neither half has grown
  * since it was read: a bit per half says so. A ticket is new for each wait, so it is answered or not: three values.
  *
- * Left out: time-outs, timer ticks (which only change who runs), domains of two guests (a doorbell is the host's MSI), system calls other than these.
+ * Left out: time-outs, timer ticks (which only change who runs), domains of two guests (doorbell.pml), system calls other than these.
  */
 #include "common.pml"
 
