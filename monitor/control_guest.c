@@ -255,14 +255,13 @@ static void start_manifest(struct control_request *request)
 		manifest_free(manifest);
 		return;
 	}
-	for (; n < manifest->n_guests && error == 0; n += error == 0)
+	/* All of them, or none. */
+	for (; n < manifest->n_guests && error == 0; n++)
+		error = lifecycle_check_guest(request->monitor, &manifest->guests[n], why);
+	for (n = 0; n < manifest->n_guests && error == 0; n += error == 0)
 		error = lifecycle_define_guest(request->monitor, manifest, n, true, &defined[n], why);
 	manifest_free(manifest);
 	if (error < 0) {
-		char ignored[WHY_BYTES];
-
-		while (n > 0)
-			lifecycle_undefine(request->monitor, defined[--n], ignored);
 		free(starting->names);
 		request_fail(request, "%s", why);
 		return;

@@ -54,14 +54,24 @@ static struct definition *find_uuid(const struct lifecycle *lifecycle, const uin
 	return definition;
 }
 
-/* The definition that is to hold it: that of its name, or a new one at the end of the list. */
-static int place(struct lifecycle *lifecycle, const struct manifest_guest *spec,
-                 const uint8_t uuid[static UUID_BYTES], struct definition **out, char why[static WHY_BYTES])
+static void uuid_of(const struct lifecycle *lifecycle, const struct manifest_guest *spec,
+                    uint8_t uuid[static UUID_BYTES])
 {
-	struct definition *definition = lifecycle_find(lifecycle->monitor, spec->name);
-	const struct definition *same = find_uuid(lifecycle, uuid);
-	struct definition **link = &lifecycle->first;
+	if (spec->has_uuid)
+		memcpy(uuid, spec->uuid, UUID_BYTES);
+	else
+		uuid_derive(lifecycle->host, spec->name, uuid);
+}
 
+int lifecycle_check_guest(struct monitor *monitor, const struct manifest_guest *spec,
+                          char why[static WHY_BYTES])
+{
+	const struct lifecycle *lifecycle = monitor->lifecycle;
+	const struct definition *definition = lifecycle_find(monitor, spec->name), *same;
+	uint8_t uuid[UUID_BYTES];
+
+	uuid_of(lifecycle, spec, uuid);
+	same = find_uuid(lifecycle, uuid);
 	if (definition && definition_is_active(definition)) {
 		snprintf(why, WHY_BYTES, "guest %s is there already, and %s", spec->name,
 		         definition_state_name(definition));
@@ -71,25 +81,28 @@ static int place(struct lifecycle *lifecycle, const struct manifest_guest *spec,
 		snprintf(why, WHY_BYTES, "guest %s has the uuid of guest %s", spec->name, same->name);
 		return -EEXIST;
 	}
-	*out = definition;
-	if (definition)
-		return 0;
-	if (lifecycle->n_definitions >= MAX_DEFINITIONS) {
+	if (!definition && lifecycle->n_definitions >= MAX_DEFINITIONS) {
 		snprintf(why, WHY_BYTES,
 		         "%u guests are defined; portcullis guest undefine removes one that does not run",
 		         lifecycle->n_definitions);
 		return -ENOSPC;
 	}
-	definition = calloc(1, sizeof(*definition));
-	if (!definition) {
-		snprintf(why, WHY_BYTES, "%s", strerror(ENOMEM));
-		return -ENOMEM;
-	}
+	return 0;
+}
+
+/* A new one at the end of the list; NULL: no memory. */
+static struct definition *add(struct lifecycle *lifecycle)
+{
+	struct definition *definition = calloc(1, sizeof(*definition));
+	struct definition **link = &lifecycle->first;
+
+	if (!definition)
+		return NULL;
 	while (*link)
 		link = &(*link)->next;
-	*link = *out = definition;
+	*link = definition;
 	lifecycle->n_definitions++;
-	return 0;
+	return definition;
 }
 
 int lifecycle_define_guest(struct monitor *monitor, struct manifest *manifest, uint32_t guest,
@@ -97,23 +110,22 @@ int lifecycle_define_guest(struct monitor *monitor, struct manifest *manifest, u
 {
 	struct lifecycle *lifecycle = monitor->lifecycle;
 	const struct manifest_guest *spec = &manifest->guests[guest];
-	struct definition *definition;
-	uint8_t uuid[UUID_BYTES];
-	int error;
+	struct definition *definition = lifecycle_find(monitor, spec->name);
+	int error = lifecycle_check_guest(monitor, spec, why);
 
-	if (spec->has_uuid)
-		memcpy(uuid, spec->uuid, UUID_BYTES);
-	else
-		uuid_derive(lifecycle->host, spec->name, uuid);
-	error = place(lifecycle, spec, uuid, &definition, why);
 	if (error < 0)
 		return error;
+	definition = definition ? definition : add(lifecycle);
+	if (!definition) {
+		snprintf(why, WHY_BYTES, "%s", strerror(ENOMEM));
+		return -ENOMEM;
+	}
 	manifest_hold(manifest);
 	manifest_free(definition->manifest);
 	definition->manifest = manifest;
 	definition->spec = spec;
 	snprintf(definition->name, sizeof(definition->name), "%s", spec->name);
-	memcpy(definition->uuid, uuid, UUID_BYTES);
+	uuid_of(lifecycle, spec, definition->uuid);
 	definition->persistent = persistent;
 	definition->id = -1;
 	definition_drop_run(lifecycle, definition);

@@ -75,6 +75,10 @@ struct definition *lifecycle_find_guest(struct monitor *monitor, const struct gu
 int lifecycle_define(struct monitor *monitor, struct manifest *manifest, bool persistent,
                      struct definition **definition, char why[static WHY_BYTES]);
 
+/* Whether lifecycle_define would take it now; nothing changes. */
+int lifecycle_check_guest(struct monitor *monitor, const struct manifest_guest *spec,
+                          char why[static WHY_BYTES]);
+
 /* One guest of a manifest of several; the manifest is held once more, not taken. */
 int lifecycle_define_guest(struct monitor *monitor, struct manifest *manifest, uint32_t guest,
                            bool persistent, struct definition **definition, char why[static WHY_BYTES]);

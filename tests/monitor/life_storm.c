@@ -1,0 +1,77 @@
+/*
+ * Guests start and end again and again: nothing of them stays (H7).
+ */
+#include <dirent.h>
+#include <stdlib.h>
+
+#include "monitor/guest.h"
+#include "tests/monitor/life_support.h"
+
+#define ROUNDS 25
+
+static unsigned count_in(const char *folder)
+{
+	DIR *dir = opendir(folder);
+	unsigned n = 0;
+
+	cr_assert_not_null(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static bool is_settled(struct world *world, void *opaque)
+{
+	const unsigned *threads = opaque;
+
+	(void)world;
+	return count_in("/proc/self/task") <= *threads;
+}
+
+/* In different states, and with a channel that a peer in another guest never closes. */
+static void one_life(struct world *world, unsigned round)
+{
+	struct definition *other = life_find(world, "other");
+	struct pair pair;
+
+	life_start(world, "other");
+	if (round % 4 == 0)
+		DO(lifecycle_suspend(world->monitor, other, why_not));
+	if (round % 4 == 1) {
+		life_until_up(world, "five");
+		pair = pair_open(world, "one", "two", "svc");
+		pair_close(world, &pair);
+	}
+	if (round % 2)
+		DO(lifecycle_destroy(world->monitor, other, why_not));
+	else
+		DO(lifecycle_shutdown(world->monitor, other, why_not));
+}
+
+Test(life, h7_a_storm_of_starts_and_ends_leaves_nothing)
+{
+	const char *given = getenv("LIFE_ROUNDS");
+	unsigned n = given ? (unsigned)atoi(given) : ROUNDS, fds, threads;
+	struct world world;
+	uint64_t bytes = 0;
+
+	world_open(&world, &(struct world_options){.quiet = true});
+	life_define(&world, LIFE_OTHER, true);
+	threads = count_in("/proc/self/task") + 1; /* KVM's own, of the VM of the run that is kept */
+	for (unsigned round = 0; round < n; round++) {
+		one_life(&world, round);
+		if (round == n / 5) {
+			world_until(&world, is_settled, &threads, "workers have ended");
+			bytes = resident_bytes();
+			fds = count_in("/proc/self/fd");
+		}
+	}
+	world_until(&world, is_settled, &threads, "workers have ended");
+	cr_assert_eq(count_in("/proc/self/fd"), fds);
+	cr_assert_eq(world.monitor->registry->n_guests, 2);
+	cr_assert_leq(resident_bytes(), bytes + (8u << 20),
+	              "%llu bytes after a fifth of %u rounds, %llu at the end", (unsigned long long)bytes, n,
+	              (unsigned long long)resident_bytes());
+	world_close(&world);
+}
