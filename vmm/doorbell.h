@@ -1,20 +1,21 @@
 /*
- * A doorbell: the kernel of one guest makes that of another look at its domains, without an exit to user
- *space.
+ * A doorbell: the kernel of one guest makes that of another look at its domains, with no
+ * exit to user space.
  *
  *	ringing guest			host kernel			hearing guest
  *	out DOORBELL_PORT, number	ioeventfd -> eventfd ->
  *					irqfd -> MSI route `line`	VECTOR_DOORBELL + line, on vCPU 0
  *
- * Two halves, bound one by one: the guest that rings must not notice whether anybody hears it. A number whose
- *half is not bound is an exit (machine_handlers.rang). When an unbind has returned, no ring raises an
- *interrupt any more. An interrupt that the hearing guest has not taken yet stays pending; what its kernel
- *does then stands in struct doorbell_page, which the host writes.
+ * Two halves, bound one by one: the guest that rings must not notice whether anybody hears
+ * it. A number whose half is not bound is an exit (machine_handlers.rang). When an unbind
+ * has returned, no ring raises an interrupt any more. One that the hearing guest has not taken
+ * yet stays pending; what its kernel does then stands in struct doorbell_page, which the host
+ * writes. A machine without vCPUs hears a ring in its machine_wake_fd, and rings by
+ * machine_wake alone.
  *
- * A machine without vCPUs hears a ring in its machine_wake_fd, and rings by machine_wake alone.
- *
- * The caller serialises calls on one doorbell; both machines live until it is closed (registry lock).
- * Source: Linux Documentation/virt/kvm/api.rst, 4.52 KVM_SET_GSI_ROUTING, 4.59 KVM_IOEVENTFD, 4.75 KVM_IRQFD.
+ * The caller serialises calls on one doorbell; both machines live until it is closed (registry
+ * lock). Source: Linux Documentation/virt/kvm/api.rst, 4.52 KVM_SET_GSI_ROUTING, 4.59
+ * KVM_IOEVENTFD, 4.75 KVM_IRQFD.
  */
 #ifndef PORTCULLIS_VMM_DOORBELL_H
 #define PORTCULLIS_VMM_DOORBELL_H
