@@ -14,10 +14,14 @@ static void read_list(struct xdr_reader *reader, struct rpc_arguments *arguments
 {
 	uint32_t n = xdr_get_u32(reader);
 
-	if (n > MAX_GUESTS)
+	struct rpc_named named;
+
+	if (n > MAX_DEFINITIONS)
 		reader->bad = true;
-	for (uint32_t i = 0; i < n && !reader->bad; i++)
-		read_named(reader, &arguments->list[arguments->n_list++]);
+	for (uint32_t i = 0; i < n && !reader->bad; i++) {
+		read_named(reader, &named);
+		memcpy(arguments->list[arguments->n_list++], named.uuid, RPC_UUID_BYTES);
+	}
 }
 
 bool arguments_read(const char *form, const uint8_t *payload, size_t bytes, struct rpc_arguments *arguments)

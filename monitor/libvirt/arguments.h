@@ -10,7 +10,7 @@
  *	u	uuid, into domain.uuid
  *	d	guest, into domain
  *	D	optional guest, into domain
- *	l	list of guests, into list[]
+ *	l	list of guests, their uuids into list[]
  */
 #ifndef PORTCULLIS_MONITOR_LIBVIRT_ARGUMENTS_H
 #define PORTCULLIS_MONITOR_LIBVIRT_ARGUMENTS_H
@@ -33,7 +33,7 @@ struct rpc_arguments {
 	uint32_t number[RPC_MAX_NUMBERS];
 	struct xdr_text text[RPC_MAX_TEXTS];
 	struct rpc_named domain;
-	struct rpc_named list[MAX_GUESTS];
+	uint8_t list[MAX_DEFINITIONS][RPC_UUID_BYTES];
 	uint32_t n_list;
 };
 

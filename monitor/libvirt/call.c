@@ -50,6 +50,7 @@ static void finish(struct rpc_call *call)
 		link = &(*link)->next;
 	*link = call->next;
 	client->n_calls--;
+	client->call_bytes -= call->payload_bytes;
 	call_free(call);
 	client_update(client);
 }
@@ -200,7 +201,7 @@ static void refuse_unknown(struct rpc_call *call)
 	fail(call, VIR_ERR_NO_SUPPORT, VIR_FROM_RPC, text);
 }
 
-static void dispatch(struct rpc_call *call, size_t bytes)
+static void dispatch(struct rpc_call *call)
 {
 	const struct rpc_client *client = call->client;
 
@@ -210,7 +211,7 @@ static void dispatch(struct rpc_call *call, size_t bytes)
 		fail(call, VIR_ERR_NO_CONNECT, VIR_FROM_RPC, "the connection has not been opened");
 	else if (client->read_only && call->entry->flags & RPC_WRITES)
 		fail(call, VIR_ERR_OPERATION_DENIED, VIR_FROM_RPC, "this is a read-only connection");
-	else if (!arguments_read(call->entry->form, call->payload, bytes, &call->arguments))
+	else if (!arguments_read(call->entry->form, call->payload, call->payload_bytes, &call->arguments))
 		fail(call, VIR_ERR_RPC, VIR_FROM_RPC, "the call's arguments are not in their form");
 	else
 		ask(call);
@@ -232,8 +233,10 @@ void call_received(struct rpc_client *client, const struct rpc_header *header, u
 	call->header = *header;
 	call->subject = client_subject(client);
 	call->payload = payload;
+	call->payload_bytes = bytes;
 	call->next = client->calls;
 	client->calls = call;
 	client->n_calls++;
-	dispatch(call, bytes);
+	client->call_bytes += bytes;
+	dispatch(call);
 }

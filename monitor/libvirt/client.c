@@ -82,7 +82,7 @@ void server_sweep(void *opaque)
 static void account(struct rpc_client *client)
 {
 	struct libvirt *server = client->server;
-	size_t held = client->out.room + (client->frame ? client->header.length : 0);
+	size_t held = client->out.room + client->call_bytes + (client->frame ? client->header.length : 0);
 
 	server->held_bytes = server->held_bytes - client->held_bytes + held;
 	client->held_bytes = held;

@@ -6,6 +6,7 @@
  * wait. What a client types goes nowhere: domains have no input.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <libvirt/virterror.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -210,8 +211,8 @@ static void add_line(struct console *console, const struct tap_line *line)
 		return;
 	}
 	if (console->n_lost || line->n_lost)
-		n = snprintf(text, sizeof(text), "(%llu lines lost)\r\n",
-		             (unsigned long long)(console->n_lost + line->n_lost));
+		n = snprintf(text, sizeof(text), "(%" PRIu64 " lines lost)\r\n",
+		             console->n_lost + line->n_lost);
 	console->n_lost = 0;
 	n += snprintf(text + n, sizeof(text) - (size_t)n, "%s%s%s\r\n", line->domain,
 	              *line->domain ? ": " : "", line->text);

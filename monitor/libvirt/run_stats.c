@@ -4,6 +4,7 @@
 #include <libvirt/libvirt.h>
 #include <libvirt/virterror.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "monitor/channel.h"
 #include "monitor/guest.h"
@@ -15,6 +16,10 @@
 #include "vmm/machine.h"
 #include "vmm/stop.h"
 
+struct channel_totals {
+	uint64_t open, flows_open, flows_cut, sent, sent_bytes, received, received_bytes;
+};
+
 /* The parameters of one guest: counted as they are put, and the number is patched in. */
 struct put {
 	struct xdr_writer *out;
@@ -22,6 +27,7 @@ struct put {
 	const struct definition *definition;
 	const struct guest *guest; /* NULL: it does not run */
 	const struct note *note;
+	const struct channel_totals *totals; /* by the guest's index */
 	size_t count_at;
 	uint32_t n;
 };
@@ -85,56 +91,64 @@ static void put_vcpus(struct put *put)
 
 /* ---- ours ---- */
 
-struct channel_totals {
-	uint64_t open, flows_open, flows_cut, sent, sent_bytes, received, received_bytes;
-};
-
-static void count_flow(struct channel_totals *totals, const struct guest *guest, struct channel *channel,
-                       enum channel_side from)
+/* A guest that has gone has no index any more: what its peers still hold counts for them alone. */
+static struct channel_totals *totals_of(struct channel_totals *totals, const struct channel *channel,
+                                        enum channel_side side)
 {
+	const struct guest *guest = channel->end[side].domain->guest;
+
+	return &totals[guest->gone ? MAX_GUESTS : guest->index];
+}
+
+static void count_flow(struct channel_totals *totals, struct channel *channel, enum channel_side from)
+{
+	enum channel_side to = from == SIDE_CLIENT ? SIDE_SERVER : SIDE_CLIENT;
+	struct channel_totals *sender = totals_of(totals, channel, from);
+	struct channel_totals *receiver = totals_of(totals, channel, to);
 	const struct flow *flow = &channel->flow[from];
 
 	channel_count(channel, from);
-	totals->flows_open += flow->state == FLOW_OPEN;
-	totals->flows_cut += flow->state == FLOW_CUT;
-	if (channel->end[from].domain->guest == guest) {
-		totals->sent += flow->messages;
-		totals->sent_bytes += flow->bytes;
-	}
-	if (channel->end[!from].domain->guest == guest) {
-		totals->received += flow->messages;
-		totals->received_bytes += flow->bytes;
-	}
+	sender->sent += flow->messages;
+	sender->sent_bytes += flow->bytes;
+	sender->flows_open += flow->state == FLOW_OPEN;
+	sender->flows_cut += flow->state == FLOW_CUT;
+	receiver->received += flow->messages;
+	receiver->received_bytes += flow->bytes;
+	if (receiver == sender)
+		return;
+	receiver->flows_open += flow->state == FLOW_OPEN;
+	receiver->flows_cut += flow->state == FLOW_CUT;
 }
 
-static struct channel_totals count_channels(struct registry *registry, const struct guest *guest)
+/* All guests' in one pass: there may be thousands of channels, and exits wait for this lock. */
+static void count_channels(struct monitor *monitor, struct channel_totals totals[static MAX_GUESTS + 1])
 {
-	struct channel_totals totals = {0};
+	struct registry *registry = registry_lock(monitor);
 
 	for (struct channel *channel = registry->first; channel; channel = channel->next) {
-		if (channel->end[SIDE_CLIENT].domain->guest != guest &&
-		    channel->end[SIDE_SERVER].domain->guest != guest)
-			continue;
-		totals.open++;
-		count_flow(&totals, guest, channel, SIDE_CLIENT);
-		count_flow(&totals, guest, channel, SIDE_SERVER);
+		struct channel_totals *client = totals_of(totals, channel, SIDE_CLIENT);
+		struct channel_totals *server = totals_of(totals, channel, SIDE_SERVER);
+
+		client->open++;
+		if (server != client)
+			server->open++;
+		count_flow(totals, channel, SIDE_CLIENT);
+		count_flow(totals, channel, SIDE_SERVER);
 	}
-	return totals;
+	registry_unlock(registry);
 }
 
 static void put_channels(struct put *put)
 {
-	struct registry *registry = registry_lock(put->monitor);
-	struct channel_totals totals = count_channels(registry, put->guest);
+	const struct channel_totals *totals = &put->totals[put->guest->index];
 
-	registry_unlock(registry);
-	put_number(put, "portcullis.channel.count", totals.open);
-	put_number(put, "portcullis.channel.flows_open", totals.flows_open);
-	put_number(put, "portcullis.channel.flows_cut", totals.flows_cut);
-	put_number(put, "portcullis.channel.messages_sent", totals.sent);
-	put_number(put, "portcullis.channel.bytes_sent", totals.sent_bytes);
-	put_number(put, "portcullis.channel.messages_received", totals.received);
-	put_number(put, "portcullis.channel.bytes_received", totals.received_bytes);
+	put_number(put, "portcullis.channel.count", totals->open);
+	put_number(put, "portcullis.channel.flows_open", totals->flows_open);
+	put_number(put, "portcullis.channel.flows_cut", totals->flows_cut);
+	put_number(put, "portcullis.channel.messages_sent", totals->sent);
+	put_number(put, "portcullis.channel.bytes_sent", totals->sent_bytes);
+	put_number(put, "portcullis.channel.messages_received", totals->received);
+	put_number(put, "portcullis.channel.bytes_received", totals->received_bytes);
 }
 
 static void put_machine(struct put *put)
@@ -186,7 +200,8 @@ static const struct {
 };
 #define N_GROUPS (sizeof(groups) / sizeof(groups[0]))
 
-static void put_record(struct rpc_call *call, struct xdr_writer *out, const struct definition *definition)
+static void put_record(struct rpc_call *call, struct xdr_writer *out, const struct definition *definition,
+                       const struct channel_totals *totals)
 {
 	uint32_t wanted = call->arguments.number[0];
 	struct rpc_domain domain = domain_of(definition);
@@ -196,6 +211,7 @@ static void put_record(struct rpc_call *call, struct xdr_writer *out, const stru
 		.definition = definition,
 		.guest = state_is_active(definition) ? definition->guest : NULL,
 		.note = notes_find(call->server->notes, definition->uuid),
+		.totals = totals,
 	};
 
 	frame_put_domain(out, &domain);
@@ -210,13 +226,14 @@ static void put_record(struct rpc_call *call, struct xdr_writer *out, const stru
 static bool is_listed(const struct rpc_call *call, const struct definition *definition)
 {
 	for (uint32_t i = 0; i < call->arguments.n_list; i++)
-		if (definition_of(call->monitor, call->arguments.list[i].uuid) == definition)
+		if (memcmp(call->arguments.list[i], definition->uuid, RPC_UUID_BYTES) == 0)
 			return true;
 	return call->arguments.n_list == 0;
 }
 
 void run_stats(struct rpc_call *call)
 {
+	struct channel_totals totals[MAX_GUESTS + 1] = {{0}};
 	uint32_t flags = call->arguments.number[1], known = 0, n = 0;
 	struct xdr_writer *out;
 	size_t count_at;
@@ -228,13 +245,14 @@ void run_stats(struct rpc_call *call)
 		          call->arguments.number[0] & ~known);
 		return;
 	}
+	count_channels(call->monitor, totals);
 	out = call_reply(call);
 	count_at = out->n;
 	xdr_put_u32(out, 0);
 	for (struct definition *at = lifecycle_first(call->monitor); at; at = at->next) {
 		if (!is_listed(call, at) || !filter_wants(at, flags & FILTER_ALL_FLAGS))
 			continue;
-		put_record(call, out, at);
+		put_record(call, out, at, totals);
 		n++;
 	}
 	xdr_patch_u32(out, count_at, n);

@@ -127,6 +127,7 @@ struct rpc_client {
 
 	struct rpc_call *calls;
 	uint32_t n_calls;
+	size_t call_bytes; /* arguments of calls without an answer */
 	struct subscription *subscriptions;
 	struct delivery *deliveries; /* oldest first */
 	struct console *consoles;
@@ -142,6 +143,7 @@ struct rpc_call {
 	policy_sid subject;
 	unsigned n_granted; /* permissions */
 	uint8_t *payload;   /* the arguments' texts point into it */
+	size_t payload_bytes;
 	struct rpc_arguments arguments;
 	size_t reply_at;
 	bool starting; /* lifecycle_forget has to be told when the client goes */

@@ -29,7 +29,7 @@ static const char *copy_file(const char *from, const char *to, const char *edit)
 /* What guests that are defined may name. */
 static const char *make_images(void)
 {
-	const char *folder = strdup(test_path("images"));
+	const char *folder = test_path("images");
 	char command[1024];
 
 	cr_assert_eq(mkdir(folder, 0755), 0);
@@ -62,9 +62,9 @@ static void remove_images(void)
 /* The monitor with the demo, then one function of clients.py, then the monitor's orderly end. */
 static void with_clients_at(const char *function, const char *path)
 {
-	const char *images = make_images(), *control = strdup(test_path("c"));
+	const char *images = make_images(), *control = test_path("c");
 	const char *manifest =
-		copy_file("examples/demo/demo.conf", strdup(test_path("demo.conf")),
+		copy_file("examples/demo/demo.conf", test_path("demo.conf"),
 	                  "s/policy = .*/policy = ( \"base.cil\", \"demo.cil\", \"looker.cil\" ); "
 	                  "clients = ( { uid = 65534; context = "
 	                  "\"system_u:system_r:looker_t:s0\"; } );/");
@@ -98,7 +98,7 @@ static void with_clients_at(const char *function, const char *path)
 
 static void with_clients(const char *function)
 {
-	with_clients_at(function, strdup(test_path("l")));
+	with_clients_at(function, test_path("l"));
 }
 
 Test(libvirt_clients, virsh_looks)
