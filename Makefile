@@ -176,14 +176,14 @@ $(BUILD)/tests/vmm: | $(filter build/tests/kernels/%,$(HOSTILE))
 
 # tests/libvirt runs the program with real clients of libvirt, and decodes what they sent once.
 $(BUILD)/tests/libvirt: $(call objects,tests/monitor/cli_child.c tests/libvirt/fuzz/decode.c)
-$(BUILD)/tests/libvirt: | $(BUILD)/portcullis $(PROGRAMS) $(filter build/tests/domains/t_%,$(HOSTILE))
+$(BUILD)/tests/libvirt: | build/.test-deps $(BUILD)/portcullis $(PROGRAMS) $(filter build/tests/domains/t_%,$(HOSTILE))
 
 # tests/monitor makes things go wrong from outside, by --wrap (tests/monitor/world_*.h). monitor-control is the
 # suite with a commit that takes nothing away: a test of the suite runs it, and it must fail.
 MONITOR_WRAP := launcher_spawn execve machine_begin machine_build mediation_request mmap malloc calloc realloc reallocarray strdup
 comma := ,
 $(BUILD)/tests/monitor $(BUILD)/tests/monitor-control: SUITE_LD := $(addprefix -Wl$(comma)--wrap=,$(MONITOR_WRAP))
-$(BUILD)/tests/monitor: | $(BUILD)/tests/monitor-control $(BUILD)/portcullis $(filter build/tests/domains/t_% build/tests/kernels/%,$(HOSTILE))
+$(BUILD)/tests/monitor: | build/.test-deps $(BUILD)/tests/monitor-control $(BUILD)/portcullis $(filter build/tests/domains/t_% build/tests/kernels/%,$(HOSTILE))
 
 $(BUILD)/obj/tests/control/commit.o: monitor/commit.c | build/.deps
 	$(call say,CC,$@)
@@ -278,8 +278,10 @@ check-sanitize: all test-programs
 # ---- set-up ------------------------------------------------------------------
 
 DEPS := gcc make pkg-config libsepol-dev libxxhash-dev libconfig-dev libjansson-dev libseccomp-dev libcap-ng-dev \
-        libcriterion-dev libsodium-dev xxhash python3 policycoreutils-python-utils libexpat1-dev libvirt-dev \
-        libvirt-clients python3-libvirt prometheus-libvirt-exporter collectd-core
+        libcriterion-dev libsodium-dev xxhash python3 policycoreutils-python-utils libexpat1-dev libvirt-dev
+
+# Clients of libvirt that tests run; the program needs none of them.
+TEST_DEPS := libvirt-clients python3-libvirt prometheus-libvirt-exporter collectd-core
 
 CHECK_DEPS := clang-format clang-tidy cppcheck spin
 
@@ -288,10 +290,11 @@ BENCH_DEPS := gnuplot-nox python3
 FUZZ_DEPS := clang libexpat1-dev libvirt-dev
 
 build/.deps: PACKAGES = $(DEPS)
+build/.test-deps: PACKAGES = $(TEST_DEPS)
 build/.bench-deps: PACKAGES = $(BENCH_DEPS)
 build/.fuzz-deps: PACKAGES = $(FUZZ_DEPS)
 build/.check-deps: PACKAGES = $(CHECK_DEPS)
-build/.deps build/.check-deps build/.bench-deps build/.fuzz-deps: Makefile
+build/.deps build/.test-deps build/.check-deps build/.bench-deps build/.fuzz-deps: Makefile
 	@mkdir -p build
 	@missing=; for p in $(PACKAGES); do \
 	  dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q '^install ok installed' || missing="$$missing $$p"; done; \

@@ -13,6 +13,7 @@
 #include "monitor/libvirt/notes.h"
 #include "monitor/libvirt/server.h"
 #include "monitor/libvirt/state.h"
+#include "monitor/libvirt/tap.h"
 #include "monitor/libvirt/text.h"
 #include "monitor/libvirt/xml_reader.h"
 
@@ -210,6 +211,39 @@ Test(libvirt_state, every_filter)
 		cr_expect_eq(filter_wants(&crashed, rows[i].flags), rows[i].crashed, "row %zu", i);
 		cr_expect_eq(filter_wants(&off, rows[i].flags), rows[i].off, "row %zu", i);
 	}
+}
+
+/* ---- console ---- */
+
+/* What finds no place is counted, and said before the next line that does (H7). */
+Test(libvirt_tap, a_full_ring_counts)
+{
+	struct tap *tap = tap_create();
+	struct tap_line line;
+	char text[32];
+	unsigned n = 0;
+
+	cr_assert_not_null(tap);
+	tap_heard(tap, "g", "d", "nobody listens");
+	tap_listen(tap, true);
+	cr_expect(!tap_next(tap, &line));
+	for (unsigned i = 0; i < 300; i++) {
+		snprintf(text, sizeof(text), "line %u", i);
+		tap_heard(tap, "g", i % 2 ? "d" : NULL, text);
+	}
+	for (; tap_next(tap, &line); n++) {
+		snprintf(text, sizeof(text), "line %u", n);
+		cr_assert_str_eq(line.text, text);
+		cr_assert_str_eq(line.domain, n % 2 ? "d" : "");
+		cr_assert_eq(line.n_lost, 0u);
+	}
+	tap_heard(tap, "g", "d", "after");
+	cr_assert(tap_next(tap, &line));
+	cr_expect_eq(line.n_lost + n, 300u);
+	tap_listen(tap, false);
+	tap_heard(tap, "g", "d", "nobody listens");
+	cr_expect(!tap_next(tap, &line));
+	tap_destroy(tap);
 }
 
 /* ---- XML ---- */
