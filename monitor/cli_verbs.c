@@ -29,7 +29,8 @@
 		{"--programs", "DIR", "where programs without a slash are: DIR/NAME.elf"}, STOP_OPTION,      \
 		{"--deadline", "SECONDS", "for a stop, and for an answer about policy (10)"},                \
 		{"--quiet", NULL, "does not print what domains log"},                                        \
-		{"--libvirt-socket", "PATH", "serves virsh at PATH and PATH-ro; system, none"},              \
+		{"--libvirt-socket", "PATH",                                                                 \
+	         "serves virsh at PATH and PATH-ro; PATH may be system, or none"},                           \
 		{"--images", "DIR", "libvirt's clients may define guests of manifests beneath it"},          \
 	{                                                                                                    \
 		"--kvm", "PATH", NULL                                                                        \

@@ -313,8 +313,9 @@ static void set_text(struct rpc_call *call, bool title)
 	struct xdr_text value = call->arguments.text[0];
 	char *copy = value.bytes ? strndup(value.bytes, value.n) : NULL;
 
-	if (value.n >= MAX_NOTE_BYTES)
-		call_fail(call, VIR_ERR_INVALID_ARG, "a text has at most %u bytes", MAX_NOTE_BYTES - 1);
+	if (value.n >= MAX_NOTE_BYTES || !text_is_plain(value.bytes, value.n))
+		call_fail(call, VIR_ERR_INVALID_ARG, "a text has at most %u bytes, and no control characters",
+		          MAX_NOTE_BYTES - 1);
 	else if (!note || !note_set_text(title ? &note->title : &note->description, copy))
 		call_fail(call, VIR_ERR_NO_MEMORY, "out of memory");
 	else
@@ -344,8 +345,9 @@ void run_set_metadata(struct rpc_call *call)
 			          "this metadata is the guest's definition: define it anew");
 		else if (!value.bytes)
 			set_element(call, NULL, 0);
-		else if (value.n >= MAX_NOTE_BYTES)
-			call_fail(call, VIR_ERR_INVALID_ARG, "an element has at most %u bytes",
+		else if (value.n >= MAX_NOTE_BYTES || !text_is_plain(value.bytes, value.n))
+			call_fail(call, VIR_ERR_INVALID_ARG,
+			          "an element has at most %u bytes, and no control characters",
 			          MAX_NOTE_BYTES - 1);
 		else
 			job_begin(call, XML_ELEMENT, value, on_element);

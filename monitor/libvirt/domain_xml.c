@@ -119,13 +119,13 @@ static void put_labels(struct text *text, struct monitor *monitor, const struct 
 }
 
 void domain_xml_put(struct text *text, struct monitor *monitor, const struct definition *definition,
-                    const struct note *note)
+                    const struct note *note, bool inactive)
 {
 	unsigned long long kib = definition_memory_kib(definition);
 	char uuid[UUID_TEXT_BYTES];
 
 	text_uuid(definition->uuid, uuid);
-	if (state_is_active(definition))
+	if (state_is_active(definition) && !inactive)
 		text_put(text, "<domain type='portcullis' id='%d'>\n", definition->id);
 	else
 		text_put(text, "<domain type='portcullis'>\n");

@@ -11,9 +11,9 @@
 /* Of our element in <metadata>. */
 #define GUEST_NAMESPACE "urn:portcullis:guest"
 
-/* note may be NULL. The text is bad if memory is short. */
+/* note may be NULL. inactive: as it would be written to define it. The text is bad if memory is short. */
 void domain_xml_put(struct text *text, struct monitor *monitor, const struct definition *definition,
-                    const struct note *note);
+                    const struct note *note, bool inactive);
 /* <portcullis:guest> alone. */
 void domain_xml_guest(struct text *text, struct monitor *monitor, const struct definition *definition);
 void domain_xml_capabilities(struct text *text);

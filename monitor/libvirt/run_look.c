@@ -79,7 +79,8 @@ void run_xml(struct rpc_call *call)
 
 	if (!definition)
 		return;
-	domain_xml_put(&xml, call->monitor, definition, note_of(call, definition));
+	domain_xml_put(&xml, call->monitor, definition, note_of(call, definition),
+	               call->arguments.number[0] & VIR_DOMAIN_XML_INACTIVE);
 	if (xml.bad) {
 		call_fail(call, VIR_ERR_NO_MEMORY, "out of memory");
 	} else {

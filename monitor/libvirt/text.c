@@ -78,6 +78,20 @@ void text_put_escaped(struct text *text, const char *string)
 	}
 }
 
+/* C1 stands in UTF-8 as C2 80 to C2 9F. */
+bool text_is_plain(const char *string, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		unsigned char c = (unsigned char)string[i],
+			      next = i + 1 < n ? (unsigned char)string[i + 1] : 0;
+
+		if ((c < 0x20 && c != '\t' && c != '\n') || c == 0x7f ||
+		    (c == 0xc2 && next >= 0x80 && next < 0xa0))
+			return false;
+	}
+	return true;
+}
+
 void text_uuid(const uint8_t *uuid, char string[static UUID_TEXT_BYTES])
 {
 	char *at = string;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "monitor/audit_format.h"
+#include "monitor/libvirt/text.h"
 #include "monitor/loop.h"
 #include "policy/launcher.h"
 
@@ -35,15 +36,12 @@ void xml_child_cancel(struct xml_child *child)
 	free(child);
 }
 
-/* A text for people and for XML: no control characters, terminated within its room. */
+/* Terminated within its room, and plain. */
 static bool is_text(const char *text, size_t room)
 {
 	size_t n = strnlen(text, room);
 
-	for (size_t i = 0; i < n; i++)
-		if (((unsigned char)text[i] < 0x20 && text[i] != '\t' && text[i] != '\n') || text[i] == 0x7f)
-			return false;
-	return n < room;
+	return n < room && text_is_plain(text, n);
 }
 
 #define IS_TEXT(array) is_text(array, sizeof(array))

@@ -1,5 +1,6 @@
 #include "monitor/libvirt/xml_reader.h"
 
+#include <errno.h>
 #include <expat.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -287,11 +288,13 @@ static int confine(int socket_fd)
 	while (getrandom(&salt, sizeof(salt), 0) != sizeof(salt) || salt == 0)
 		;
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-	setrlimit(RLIMIT_AS, &memory);
+	if (setrlimit(RLIMIT_AS, &memory))
+		return -errno;
 #else
 	(void)memory;
 #endif
-	setrlimit(RLIMIT_CPU, &time);
+	if (setrlimit(RLIMIT_CPU, &time))
+		return -errno;
 	error = sandbox_enter_load(socket_fd);
 	return error ? error : sandbox_enter_serve(socket_fd);
 }

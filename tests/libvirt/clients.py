@@ -129,6 +129,7 @@ def looks():
     assert "cpu.time" not in only and "state.reason=1" in only, only
     assert virsh("domstats", "--list-shutoff") == ""
     assert virsh("domcontrol", "demo") == "ok"
+    assert " id=" not in virsh("dumpxml", "demo", "--inactive").splitlines()[0]
     # A flag that was set by a change: the label follows, and enforcing does.
     portcullis("policy", "enforce", "off")
     expect(virsh("dominfo", "demo"), r"\(permissive\)$")
@@ -144,6 +145,7 @@ def texts():
     virsh("desc", "demo", "a <guest> & more")
     virsh("desc", "demo", "--title", "its title")
     assert virsh("desc", "demo") == "a <guest> & more"
+    refused("control characters", "desc", "demo", "red \x1b[31m")
     assert virsh("desc", "demo", "--title") == "its title"
     expect(virsh("dumpxml", "demo"), r"<description>a &lt;guest&gt; &amp; more</description>")
     expect(virsh("list", "--title"), "its title")
@@ -360,6 +362,15 @@ def python():
             heard.append((domain.name(), event, detail))
             changed.notify()
 
+    only_demo = []
+
+    def on_demo(_connection, _domain, event, _detail, _opaque):
+        with changed:
+            only_demo.append(event)
+            changed.notify()
+
+    connection.domainEventRegisterAny(connection.lookupByName("demo"), libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, on_demo,
+                                      None)
     handle = connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, on_life, None)
     assert connection.getType() == "Portcullis" and connection.isAlive() == 1
     assert connection.getLibVersion() > 9000000 - 1
@@ -372,9 +383,10 @@ def python():
     demo.suspend()
     demo.resume()
     with changed:
-        assert changed.wait_for(lambda: len(heard) >= 2, PATIENCE), heard
+        assert changed.wait_for(lambda: len(heard) >= 2 and len(only_demo) >= 2, PATIENCE), (heard, only_demo)
     assert heard == [("demo", libvirt.VIR_DOMAIN_EVENT_SUSPENDED, libvirt.VIR_DOMAIN_EVENT_SUSPENDED_PAUSED),
                      ("demo", libvirt.VIR_DOMAIN_EVENT_RESUMED, libvirt.VIR_DOMAIN_EVENT_RESUMED_UNPAUSED)]
+    assert only_demo == [event for _, event, _ in heard]
     try:
         demo.snapshotNum()
         assert False
@@ -468,8 +480,8 @@ def read_only():
     assert virsh("domstate", "demo") == "running"
 
 
-def as_nobody(*arguments):
-    return subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "virsh", "-c", URI,
+def as_nobody(*arguments, uid=65534):
+    return subprocess.run(["setpriv", "--reuid=%d" % uid, "--regid=65534", "--clear-groups", "virsh", "-c", URI,
                            *arguments], capture_output=True, text=True, timeout=PATIENCE,
                           stdin=subprocess.DEVNULL, env={**os.environ, "HOME": "/nonexistent",
                                                          "XDG_RUNTIME_DIR": FOLDER})
@@ -488,6 +500,9 @@ def denied():
     assert virsh("domstate", "demo") == "running"
     trail = portcullis("audit", "--lines", "100")
     expect(trail, r"avc: +denied +\{ suspend \} .*scontext=system_u:system_r:looker_t:s0 .*tclass=guest")
+    # Who has no context is not let in at all, and the trail says who it was.
+    assert as_nobody("list", uid=65533).returncode != 0
+    expect(portcullis("audit"), r"libvirt socket: refused uid=65533: access denied: uid 65533 has no context here")
     # A policy comes into force: what was granted is asked for anew.
     portcullis("policy", "push", *POLICY, "--force")
     done = as_nobody("list")
