@@ -115,18 +115,19 @@ int kvm_vm_create(int kvm_fd, char why[static WHY_BYTES])
 
 int kvm_routes_set(int vm_fd, uint8_t first_vector, char why[static WHY_BYTES])
 {
-	struct {
-		struct kvm_irq_routing head;
-		struct kvm_irq_routing_entry entry[MAX_GUESTS];
-	} table = {.head.nr = MAX_GUESTS};
+	_Alignas(struct kvm_irq_routing)
+		uint8_t bytes[sizeof(struct kvm_irq_routing) +
+	                      MAX_GUESTS * sizeof(struct kvm_irq_routing_entry)] = {0};
+	struct kvm_irq_routing *table = (struct kvm_irq_routing *)bytes;
 
+	table->nr = MAX_GUESTS;
 	for (uint32_t i = 0; i < MAX_GUESTS; i++)
-		table.entry[i] = (struct kvm_irq_routing_entry){
+		table->entries[i] = (struct kvm_irq_routing_entry){
 			.gsi = i,
 			.type = KVM_IRQ_ROUTING_MSI,
 			.u.msi = {.address_lo = MSI_ADDRESS, .data = first_vector + i},
 		};
-	return ioctl(vm_fd, KVM_SET_GSI_ROUTING, &table) < 0 ? vm_failed("KVM_SET_GSI_ROUTING", why) : 0;
+	return ioctl(vm_fd, KVM_SET_GSI_ROUTING, table) < 0 ? vm_failed("KVM_SET_GSI_ROUTING", why) : 0;
 }
 
 int kvm_memslot_add(int vm_fd, uint32_t id, uint64_t gpa, const void *memory, uint64_t bytes, bool read_only,

@@ -72,17 +72,17 @@ struct change_request to_reset(void)
 struct change_request to_relabel(const char *domain, const char *context)
 {
 	return (struct change_request){
-		.kind = CHANGE_RELABEL, .guest = "test", .domain = domain, .context = context};
+		.kind = CHANGE_RELABEL, .domain = domain, .context = context};
 }
 
 struct change_request to_quarantine(const char *domain)
 {
-	return (struct change_request){.kind = CHANGE_QUARANTINE, .guest = "test", .domain = domain};
+	return (struct change_request){.kind = CHANGE_QUARANTINE, .domain = domain};
 }
 
 struct change_request to_release(const char *domain)
 {
-	return (struct change_request){.kind = CHANGE_RELEASE, .guest = "test", .domain = domain};
+	return (struct change_request){.kind = CHANGE_RELEASE, .domain = domain};
 }
 
 struct change_request to_cut(uint64_t channel)
