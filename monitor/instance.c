@@ -44,7 +44,7 @@ struct walk {
 
 static bool may_visit(const struct walk *walk, const struct guest *guest)
 {
-	return guest != walk->own && (guest->lost || guest->ended) == walk->over &&
+	return guest != walk->own && !guest->leaving && (guest->lost || guest->ended) == walk->over &&
 	       (!walk->name->guest[0] || strcmp(guest->name, walk->name->guest) == 0);
 }
 

@@ -31,11 +31,12 @@ static void add_run(struct monitor *monitor, json_t *json, const struct guest *g
 
 	for (uint32_t d = 0; d < guest->n_domains; d++)
 		json_array_append_new(domains, domain_json(monitor, &guest->domains[d]));
-	json_object_update_new(json, json_pack("{s:o s:I s:I s:I s:I s:I}", "domains", domains, "exits",
+	json_object_update_new(json, json_pack("{s:o s:I s:I s:I s:I s:I s:I}", "domains", domains, "exits",
 	                                       (json_int_t)counters.exits, "hypercalls",
 	                                       (json_int_t)counters.hypercalls, "refused_hypercalls",
 	                                       (json_int_t)counters.refused, "window_writes",
-	                                       (json_int_t)counters.window_writes, "stop_requests",
+	                                       (json_int_t)counters.window_writes, "stray_rings",
+	                                       (json_int_t)counters.stray_rings, "stop_requests",
 	                                       (json_int_t)machine_stop_requests(guest->machine)));
 	if (guest->crash[0])
 		json_object_set_new(json, "crash", json_string(guest->crash));
