@@ -45,7 +45,7 @@ void start_orphan(struct lifecycle *lifecycle, const struct definition *definiti
 /* Lets in what has waited for the end of a change. */
 void starts_pump(struct lifecycle *lifecycle);
 
-/* The monitor ends: callers hear nothing any more. In two steps, between which the security server falls
+/* The monitor ends: callers hear -ECANCELED. In two steps, between which the security server falls
  * silent. */
 void starts_give_up(struct lifecycle *lifecycle);
 void starts_free(struct lifecycle *lifecycle);

@@ -458,14 +458,18 @@ void start_orphan(struct lifecycle *lifecycle, const struct definition *definiti
 void starts_give_up(struct lifecycle *lifecycle)
 {
 	for (struct start *start = lifecycle->starts; start; start = start->next) {
+		if (start->stage == STAGE_OVER)
+			continue;
 		start->given_up = true;
-		start->done = NULL;
+		start->definition = NULL;
+		start->error = -ECANCELED;
+		snprintf(start->why, sizeof(start->why), "the monitor ends");
 	}
 }
 
 void starts_free(struct lifecycle *lifecycle)
 {
 	while (lifecycle->starts)
-		free_start(lifecycle->starts);
+		report(lifecycle->starts);
 	loop_disarm(lifecycle->monitor->loop, &lifecycle->timer);
 }

@@ -252,7 +252,10 @@ int manifest_read_root(const struct manifest_reader *reader, const config_settin
 		error = read_monitor(reader, root, manifest);
 	if (error == 0)
 		error = manifest_read_guests(reader, root, manifest);
-	if (error == 0)
+	if (error == 0 && guests_only && config_setting_get_member(root, "ports"))
+		error = read_fail(reader, config_setting_get_member(root, "ports"),
+		                  "ports are opened when the monitor starts: give this file to run or serve");
+	else if (error == 0)
 		error = manifest_read_ports(reader, root, manifest);
 	if (error == 0 && !guests_only)
 		error = read_policies(reader, root, manifest);

@@ -24,6 +24,7 @@
 	"context = \"system_u:system_r:server_t:s0\"; }"
 #define GUEST(name) "{ name = \"" name "\"; domains = ( " SERVER("in_" name) " ); }"
 #define TWO "policy = ( \"elsewhere.cil\" );\nguests = (\n" GUEST("g1") ",\n" GUEST("g2") " );\n"
+#define ONE "guests = (\n" GUEST("g3") " );\n"
 #define ONCE(name, more)                                                                                     \
 	"{ name = \"" name "\"; program = \"client\"; args = ( \"" more "\", \"--once\" ); "                 \
 	"context = \"system_u:system_r:client_t:s0\"; }"
@@ -120,6 +121,8 @@ Test(life, mistakes_in_a_start_change_nothing)
 	     PROGRAMS);
 	SAYS(served, 1, "data for domain \"b\", which the manifest does not have", "start", unknown, PROGRAMS,
 	     "--data", "b=x");
+	SAYS(served, 1, "ports.conf:1: ports are opened when the monitor starts", "start",
+	     test_file("ports.conf", "ports = ();\n" ONE), PROGRAMS);
 	SAYS(served, 2, "expected DOMAIN=FILE", "start", unknown, "--data", "b");
 	SAYS(served, 2, "MANIFEST|GUEST is missing", "start");
 	SAYS(served, 0, "g: undefined\n", "undefine", "g");
@@ -153,8 +156,7 @@ Test(life, every_verb_is_a_permission)
 		EXPECT(child, 1, "");
 	}
 	/* A manifest is defined before it is started. */
-	SAYS(served, 1, "access denied", "start", test_file("one.conf", "guests = ( " GUEST("g3") " );\n"),
-	     PROGRAMS);
+	SAYS(served, 1, "access denied", "start", test_file("one.conf", ONE), PROGRAMS);
 	end(&served);
 }
 

@@ -215,3 +215,66 @@ Test(life, a_guest_that_cannot_be_suspended_is_killed)
 	fault_let_handler_go();
 	world_close(&world);
 }
+
+Test(life, a_start_that_is_given_up_leaves_nothing)
+{
+	struct world world;
+	struct heard heard;
+	struct told first, second;
+	struct definition *other;
+
+	world_open(&world, NULL);
+	other = life_define(&world, LIFE_OTHER, true);
+	life_listen(&world, &heard);
+	for (unsigned turns = 0; turns < 6; turns++) {
+		life_begin(&world, other, false, &first);
+		for (unsigned i = 0; i < turns && other->state == LIFECYCLE_STARTING; i++)
+			world_turn(&world);
+		DO(lifecycle_destroy(world.monitor, other, why_not));
+		/* At once again, while the first may still be built. */
+		life_begin(&world, other, false, &second);
+		life_finish(&world, &second);
+		cr_assert_eq(second.error, 0, "%s", second.why);
+		life_finish(&world, &first);
+		cr_assert(first.error == -ECANCELED || strstr(heard.text, "other destroyed"), "%s",
+		          heard.text);
+		DO(lifecycle_shutdown(world.monitor, other, why_not));
+		heard.text[0] = '\0';
+	}
+	life_begin(&world, other, false, &first);
+	lifecycle_forget(world.monitor, &first);
+	life_until_state(&world, "other", LIFECYCLE_RUNNING);
+	world_turn(&world);
+	cr_assert_eq(first.n, 0, "whoever has gone away is told nothing");
+	DO(lifecycle_destroy(world.monitor, other, why_not));
+	life_begin(&world, other, false, &first);
+	world_close(&world); /* in the middle of a start: its caller is told all the same */
+	cr_assert_eq(first.n, 1);
+	cr_assert_eq(first.error, -ECANCELED);
+}
+
+Test(life, a_paused_start_and_its_uuid)
+{
+	struct world world;
+	struct definition *other;
+	struct told told;
+	uint8_t uuid[UUID_BYTES];
+	char host[HOST_ID_BYTES];
+
+	world_open(&world, NULL);
+	other = life_define(&world, LIFE_OTHER, true);
+	uuid_host(host);
+	uuid_derive(host, "other", uuid);
+	cr_assert_arr_eq(other->uuid, uuid, UUID_BYTES);
+	life_begin(&world, other, true, &told);
+	life_finish(&world, &told);
+	cr_assert_eq(told.error, 0, "%s", told.why);
+	cr_assert_eq(other->state, LIFECYCLE_SUSPENDED);
+	world_push_quietly(&world, POLICY_NO_SEND, STOP_ALL);
+	world_drift(&world, 20000000u);
+	cr_assert_eq(machine_counters(other->guest->machine).hypercalls, 0, "it has run");
+	DO(lifecycle_resume(world.monitor, other, why_not));
+	life_until_up(&world, "five");
+	cr_assert_arr_eq(other->uuid, uuid, UUID_BYTES);
+	world_close(&world);
+}
