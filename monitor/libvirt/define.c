@@ -1,25 +1,21 @@
 /*
  * Guests that clients define: XML, then a manifest beneath --images, then a definition.
  *
- * The XML is read by a process of its own, the files by a thread of their own: a slow disk holds up no
+ * The XML is read by a process of its own, the files by a worker: a slow disk holds up no
  * change. One at a time; the next client is asked to try again.
  */
 #include <errno.h>
 #include <libvirt/libvirt.h>
 #include <libvirt/virterror.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
-#include "monitor/audit.h"
 #include "monitor/libvirt/domain_xml.h"
 #include "monitor/libvirt/images.h"
 #include "monitor/libvirt/server.h"
 #include "monitor/libvirt/xml_child.h"
+#include "monitor/workers.h"
 
 struct define_job {
 	struct libvirt *server;
@@ -27,10 +23,7 @@ struct define_job {
 	struct xml_child *child; /* while the XML is read */
 	struct xml_answer xml;
 
-	/* While files are read: the thread's, until it has written the descriptor. */
-	bool reading;
-	pthread_t thread;
-	int done_fd;
+	/* While files are read: the worker's. */
 	int images_fd;
 	struct manifest *manifest;
 	int error;
@@ -41,19 +34,15 @@ static void job_free(struct define_job *job)
 {
 	if (job->child)
 		xml_child_cancel(job->child);
-	if (job->reading) {
-		pthread_join(job->thread, NULL);
-		loop_remove(job->server->monitor->loop, job->done_fd);
-	}
-	if (job->done_fd >= 0)
-		close(job->done_fd);
 	manifest_free(job->manifest);
 	job->server->job = NULL;
 	free(job);
 }
 
+/* A worker that reads is waited for, and its end finds that nobody waits for the answer. */
 void define_close(struct libvirt *server)
 {
+	workers_destroy(server->workers);
 	if (!server->job)
 		return;
 	call_orphaned(server->job->call);
@@ -150,26 +139,17 @@ static void define(struct define_job *job)
 
 /* ---- files ---- */
 
-static void *read_files(void *opaque)
+static void read_files(void *opaque)
 {
 	struct define_job *job = opaque;
-	uint64_t one = 1;
-	ssize_t ignored;
 
 	job->error = images_load(job->images_fd, job->xml.manifest, &job->manifest, job->why);
-	ignored = write(job->done_fd, &one, sizeof(one));
-	(void)ignored;
-	return NULL;
 }
 
-static void on_files(void *opaque, uint32_t events)
+static void on_files(void *opaque)
 {
 	struct define_job *job = opaque;
 
-	(void)events;
-	pthread_join(job->thread, NULL);
-	job->reading = false;
-	loop_remove(job->server->monitor->loop, job->done_fd);
 	if (!job->call->client) {
 		call_orphaned(job->call);
 		job_free(job);
@@ -180,26 +160,10 @@ static void on_files(void *opaque, uint32_t events)
 	}
 }
 
-static void start_reading(struct define_job *job)
-{
-	struct loop *loop = job->server->monitor->loop;
-	int error;
-
-	job->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	error = job->done_fd < 0 ? -errno : loop_add(loop, job->done_fd, EPOLLIN, on_files, job);
-	if (error == 0) {
-		error = -pthread_create(&job->thread, NULL, read_files, job);
-		job->reading = error == 0;
-		if (error < 0)
-			loop_remove(loop, job->done_fd);
-	}
-	if (error < 0)
-		job_fail(job, VIR_ERR_OPERATION_FAILED, strerror(-error));
-}
-
 static void on_guest(void *opaque, const struct xml_answer *answer, const char *why)
 {
 	struct define_job *job = opaque;
+	int error;
 
 	job->child = NULL;
 	if (!job->call->client) {
@@ -209,7 +173,9 @@ static void on_guest(void *opaque, const struct xml_answer *answer, const char *
 		job_fail(job, VIR_ERR_XML_DETAIL, why);
 	} else {
 		job->xml = *answer;
-		start_reading(job);
+		error = workers_run(job->server->workers, read_files, on_files, job);
+		if (error < 0)
+			job_fail(job, VIR_ERR_OPERATION_FAILED, strerror(-error));
 	}
 }
 
@@ -233,7 +199,6 @@ static struct define_job *job_begin(struct rpc_call *call, enum xml_kind kind, s
 	}
 	job->server = call->server;
 	job->call = call;
-	job->done_fd = -1;
 	job->images_fd = call->server->images_fd;
 	call->server->job = job;
 	error = xml_child_ask(call->monitor, kind, xml.bytes, xml.n, done, job, &job->child, why);

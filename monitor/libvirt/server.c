@@ -14,6 +14,7 @@
 #include "monitor/audit.h"
 #include "monitor/libvirt/server.h"
 #include "monitor/peer.h"
+#include "monitor/workers.h"
 
 #define ACCEPTS_PER_ROUND 16
 #define ACCEPT_PAUSE_NS 100000000ull /* after descriptors ran out */
@@ -213,7 +214,8 @@ int libvirt_open(struct monitor *monitor, const struct libvirt_options *options,
 	server->sweep = (struct loop_timer){.fn = server_sweep, .opaque = server};
 	server->accept_again = (struct loop_timer){.fn = on_accept_again, .opaque = server};
 	server->notes = notes_create();
-	if (server->notes)
+	server->workers = workers_create(monitor->loop);
+	if (server->notes && server->workers)
 		error = open_all(server, options, why);
 	if (error < 0) {
 		server_free(server);

@@ -35,6 +35,7 @@ struct rpc_client;
 struct rpc_call;
 struct peers;
 struct define_job;
+struct workers;
 
 /* What the policy is asked. */
 struct rpc_permission {
@@ -82,7 +83,8 @@ struct libvirt {
 	struct notes *notes;
 	int images_fd; /* -1: none */
 	struct tap *tap;
-	struct define_job *job; /* a definition that is being read; NULL: none */
+	struct workers *workers; /* they read files */
+	struct define_job *job;  /* a definition that is being read; NULL: none */
 };
 
 /* Who wants to hear of what; events.c. */
