@@ -169,7 +169,7 @@ define suite_rule
 $(BUILD)/tests/$(1): $(call objects,$(call src,tests/$(1) $(if $(filter vmm,$(1)),,tests/support))) $(call suite_libs,$(1))
 	$$(call say,LD,$$@)
 	@mkdir -p $$(@D)
-	$$(Q)$$(CC) $$(HOST_LD) $$(SUITE_LD) -o $$@ $$^ $$(if $$(filter policy,$(1)),$$(POLICY_LIBS),$$(if $$(filter vmm,$(1)),,$$(LIBS))) -lcriterion
+	$$(Q)$$(CC) $$(HOST_LD) $$(SUITE_LD) -o $$@ $$^ $$(if $$(filter policy,$(1)),$$(POLICY_LIBS),$$(if $$(filter vmm,$(1)),,$$(LIBS))) $$(if $$(filter monitor,$(1)),-lsodium) -lcriterion
 endef
 $(foreach s,$(SUITES),$(eval $(call suite_rule,$(s))))
 $(BUILD)/tests/vmm: | $(filter build/tests/kernels/%,$(HOSTILE))
@@ -193,7 +193,7 @@ $(BUILD)/obj/tests/control/commit.o: monitor/commit.c | build/.deps
 $(BUILD)/tests/monitor-control: $(call objects,$(call src,tests/monitor tests/support)) $(BUILD)/obj/tests/control/commit.o $(HOST_LIBS)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(HOST_LD) $(SUITE_LD) -o $@ $^ $(LIBS) -lcriterion
+	$(Q)$(CC) $(HOST_LD) $(SUITE_LD) -o $@ $^ $(LIBS) -lsodium -lcriterion
 
 $(BUILD)/tests/tsan-%: $(BUILD)/obj/tests/tsan/%.o $(HOST_LIBS)
 	$(call say,LD,$@)

@@ -310,8 +310,8 @@ void connection_copy(struct connection *connection)
 	}
 	if (is_open(connection) && connection->notify)
 		wake_peer(connection);
-	if (is_open(connection) && is_over(connection))
-		connection_end(connection, END_CLOSED);
+	if (is_open(connection) && (connection->ring.broken || is_over(connection)))
+		connection_look(connection); /* ends it */
 	if (is_open(connection))
 		want(connection);
 	if (is_open(connection) && (fills || drains))

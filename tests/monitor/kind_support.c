@@ -143,6 +143,7 @@ static void forget_losses(json_t *report)
 		json_object_del(cut, "discarded_messages");
 		json_object_del(cut, "discarded_bytes");
 		json_object_del(cut, "cancelled_calls");
+		json_object_del(cut, "handed_over_unread");
 	}
 }
 

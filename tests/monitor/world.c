@@ -103,7 +103,7 @@ static bool all_ready(struct world *world, void *opaque)
 
 	(void)opaque;
 	for (uint32_t g = 0; g < registry->n_guests; g++)
-		for (uint32_t d = 0; d < registry->guests[g]->n_domains; d++)
+		for (uint32_t d = 0; !registry->guests[g]->is_host && d < registry->guests[g]->n_domains; d++)
 			if (MAILBOX_LOAD(world_mailbox(world, registry->guests[g]->domains[d].name)->ready) !=
 			    MAILBOX_READY)
 				return false;

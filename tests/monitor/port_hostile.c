@@ -1,0 +1,172 @@
+/*
+ * Clients that want no good, wake-ups across stops, storms (P12, H4, H7).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "tests/monitor/port_support.h"
+#include "vmm/stop.h"
+
+#define STRIDE 131072u /* of slots with the default bulk area */
+#define SCENE(more) WEB("%s", "seqpacket", more)
+
+static const char *open_scene(struct world *world, const char *ports)
+{
+	const char *path = test_path("web.sock");
+
+	port_open_world(world, ports, path);
+	return path;
+}
+
+/* Thousands of connects, most of which are refused: the loop serves others, memory stays flat. */
+Test(port_hostile, a_flood_of_connects)
+{
+	struct world world;
+	const char *path = open_scene(&world, SCENE("connections = 8; per_client = 8;"));
+	uint64_t before, counter = 7, handle;
+	int kept = client_open(path, SOCK_SEQPACKET);
+	unsigned n_connected = 0;
+
+	handle = port_accept(&world, "two");
+	before = resident_bytes();
+	for (int i = 0; i < 3000; i++) {
+		struct sockaddr_un address = {.sun_family = AF_UNIX};
+		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+		snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+		n_connected += connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0;
+		if (i % 8 == 0)
+			world_turn(&world);
+		close(fd);
+	}
+	cr_expect_gt(n_connected, 100);
+	cr_expect_lt(resident_bytes() - before, 4u << 20);
+	client_write(&world, kept, &counter, sizeof(counter));
+	cr_assert_eq(actor_do(&world, "two", to_receive(handle, 1, NO_TIMEOUT)), sizeof(counter));
+	cr_expect_eq(world_mailbox(&world, "two")->value[1], counter);
+	close(kept);
+	world_close(&world);
+}
+
+/* Messages that come while the guest is stopped are there when it goes on (P12, I10). */
+Test(port_hostile, no_wake_is_lost_across_a_stop)
+{
+	struct world world;
+	const char *path = open_scene(&world, SCENE(""));
+	struct machine *machine;
+	struct stop_report report;
+	int fd = client_open(path, SOCK_SEQPACKET);
+	uint64_t handle = port_accept(&world, "two");
+	char packet[64], why[WHY_BYTES];
+
+	machine = world_guest(&world)->machine;
+	for (uint64_t i = 1; i <= 30; i++) {
+		actor_begin(&world, "two", to_receive(handle, 1, NO_TIMEOUT));
+		if (i % 2)
+			actor_until_blocked(&world, "two");
+		cr_assert_eq(stop_machines(&machine, 1, loop_now() + 10000000000u, &report, NULL, why), 0,
+		             "%s", why);
+		client_write(&world, fd, &i, sizeof(i));
+		world_drift(&world, 1000000);
+		cr_assert_eq(resume_machines(&machine, 1, loop_now() + 10000000000u, why), 0, "%s", why);
+		cr_assert_eq(actor_finish(&world, "two"), sizeof(i));
+		cr_assert_eq(world_mailbox(&world, "two")->value[1], i);
+		cr_assert_eq(actor_do(&world, "two", to_send(handle, i, 1, 16, NO_TIMEOUT)), CALL_OK);
+		cr_assert_eq(client_read(&world, fd, packet, sizeof(packet)), 16);
+	}
+	close(fd);
+	world_close(&world);
+}
+
+/* Clients come and go, the server accepts and closes, policies are pushed: every slot is given back (H4, I8).
+ */
+Test(port_hostile, a_storm_on_few_slots)
+{
+	struct world world;
+	const char *path = open_scene(&world, SCENE("connections = 4;"));
+	struct image image = {.fd = -1};
+	int fd[4] = {-1, -1, -1, -1};
+
+	image = world_image(&world);
+	actor_begin(&world, "two", (struct command){ACTOR_SERVE, {0}, NULL});
+	for (unsigned i = 0; i < 400; i++) {
+		int *client = &fd[i % 4];
+
+		if (*client >= 0)
+			close(*client);
+		*client = client_open(path, SOCK_SEQPACKET);
+		(void)send(*client, &i, sizeof(i), MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (i % 50 == 25)
+			world_push_quietly(&world, POLICY_NO_CONNECT, i % 100 == 25 ? STOP_ALL : STOP_NONE);
+		if (i % 50 == 49)
+			json_decref(world_push_image(&world, &image, STOP_ALL));
+		world_turn(&world);
+	}
+	for (int i = 0; i < 4; i++)
+		close(fd[i]);
+	port_until_used(&world, "web", 0);
+	actor_end_loop(&world, "two");
+	cr_expect_eq(actor_finish(&world, "two"), CALL_OK);
+	fd[0] = client_open(path, SOCK_SEQPACKET);
+	port_accept(&world, "two");
+	close(fd[0]);
+	close(image.fd);
+	world_close(&world);
+}
+
+/* The port looks when its client says something. */
+static bool is_broken(struct world *world, void *opaque)
+{
+	const int *fd = opaque;
+
+	(void)send(*fd, "12345678", 8, MSG_DONTWAIT | MSG_NOSIGNAL);
+	return port_used(world, "web") == 0;
+}
+
+/* A domain that says it has read what nobody sent, to a port (H1, H13): its channel breaks, the monitor does
+ * not. */
+Test(port_hostile, a_domain_that_breaks_the_rules)
+{
+	struct world world;
+	const char *path = open_scene(&world, SCENE(""));
+	int fd = client_open(path, SOCK_SEQPACKET), other;
+	uint64_t address;
+	size_t n;
+
+	port_accept(&world, "two");
+	address = VA_OUTBOX + world_domain(&world, "two")->first_slot * STRIDE +
+	          offsetof(struct outbox_header, read);
+	cr_assert_eq(actor_do(&world, "two", (struct command){ACTOR_WRITE, {address, 1ull << 60}, NULL}),
+	             CALL_OK);
+	world_until(&world, is_broken, &fd, "the channel breaks");
+	cr_expect(client_is_closed(fd, &n));
+	free(audit_await(&world, "breaks the ring's rules"));
+	/* Others go on. */
+	other = client_open(path, SOCK_SEQPACKET);
+	port_accept(&world, "two");
+	close(other);
+	close(fd);
+	world_close(&world);
+}
+
+/* A guest that is killed takes its channels along: clients see the end. */
+Test(port_hostile, a_guest_that_dies)
+{
+	struct world world;
+	const char *path = open_scene(&world, SCENE(""));
+	int fd = client_open(path, SOCK_SEQPACKET);
+	char byte;
+
+	port_accept(&world, "two");
+	actor_begin(&world, "two", (struct command){ACTOR_FAULT, {0}, NULL});
+	cr_expect_eq(client_read(&world, fd, &byte, 1), 0);
+	port_until_used(&world, "web", 0);
+	close(fd);
+	fd = client_open(path, SOCK_SEQPACKET);
+	cr_expect_eq(client_read(&world, fd, &byte, 1), 0, "nobody is there any more");
+	close(fd);
+	world_close(&world);
+}

@@ -1,0 +1,175 @@
+/*
+ * Ports that domains connect to: a socket of the host, files, and what happens when there is nobody.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "tests/monitor/port_support.h"
+
+#define DB(more)                                                                                             \
+	"{ name = \"db\"; kind = \"connect\"; context = \"" SUBJECT("two_t") "\"; socket = \"%s\"; " more " }"
+
+static int listen_at(const char *path, int type)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	cr_assert_eq(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+	cr_assert_eq(listen(fd, 8), 0);
+	return fd;
+}
+
+static bool has_client(struct world *world, void *opaque)
+{
+	int *fd = opaque, client = accept4(fd[0], NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	(void)world;
+	if (client >= 0)
+		fd[1] = client;
+	return client >= 0;
+}
+
+static int accept_client(struct world *world, int fd)
+{
+	int fds[] = {fd, -1};
+
+	world_until(world, has_client, fds, "the monitor connects");
+	return fds[1];
+}
+
+static uint64_t connect_to(struct world *world, const char *service)
+{
+	cr_assert_eq(actor_do(world, "one", (struct command){ACTOR_CONNECT, {NO_TIMEOUT}, service}), CALL_OK);
+	return world_mailbox(world, "one")->value[0];
+}
+
+Test(port_kinds, a_domain_reaches_a_socket_of_the_host)
+{
+	const char *path = test_path("db.sock");
+	int fd = listen_at(path, SOCK_STREAM), client;
+	struct world world;
+	uint64_t handle;
+	char bytes[16];
+
+	port_open_world(&world, DB("offers = \"base\";"), path);
+	handle = connect_to(&world, "base");
+	client = accept_client(&world, fd);
+	cr_assert_eq(actor_do(&world, "one", to_send(handle, 1, 1, 8, NO_TIMEOUT)), CALL_OK);
+	cr_expect_eq(client_read(&world, client, bytes, sizeof(bytes)), 8);
+	client_write(&world, client, bytes, 8);
+	cr_assert_eq(actor_do(&world, "one", to_receive(handle, 1, NO_TIMEOUT)), 8);
+	close(client);
+	cr_assert_eq(actor_do(&world, "one", to_receive(handle, 1, NO_TIMEOUT)), 0, "the end");
+	cr_assert_eq(actor_do(&world, "one", (struct command){ACTOR_CLOSE, {handle}, NULL}), CALL_OK);
+	port_until_used(&world, "db", 0);
+	/* Whoever serves there may start anew: the path is what counts. */
+	close(fd);
+	unlink(path);
+	fd = listen_at(path, SOCK_STREAM);
+	connect_to(&world, "host/base");
+	close(accept_client(&world, fd));
+	close(fd);
+	world_close(&world);
+}
+
+Test(port_kinds, nobody_at_the_socket)
+{
+	const char *path = test_path("db.sock");
+	struct world world;
+	int64_t result;
+
+	port_open_world(&world, DB(""), path);
+	result = actor_do(&world, "one", (struct command){ACTOR_CONNECT, {NO_TIMEOUT}, "db"});
+	if (result == CALL_OK) /* accepted, and ended at once */
+		result = actor_do(&world, "one",
+		                  to_receive(world_mailbox(&world, "one")->value[0], 1, NO_TIMEOUT));
+	cr_expect_eq(result, CALL_PEER_DIED);
+	free(audit_await(&world, "No such file"));
+	world_close(&world);
+}
+
+/* So many for one client, whatever the port has left. */
+Test(port_kinds, a_service_limits_its_clients)
+{
+	const char *path = test_path("db.sock");
+	int fd = listen_at(path, SOCK_SEQPACKET);
+	struct world world;
+
+	port_open_world(&world, DB("type = \"seqpacket\"; offers = { name = \"db\"; per_client = 2; };"),
+	                path);
+	connect_to(&world, "db");
+	connect_to(&world, "db");
+	cr_expect_eq(actor_do(&world, "one", (struct command){ACTOR_CONNECT, {NO_TIMEOUT}, "db"}),
+	             CALL_NO_SLOT);
+	close(fd);
+	world_close(&world);
+}
+
+#define FILE_PORT(access, more)                                                                              \
+	"{ name = \"log\"; kind = \"file\"; context = \"" SUBJECT(                                           \
+		"two_t") "\"; file = \"%s\"; access = \"" access "\"; " more " }"
+
+static size_t file_bytes(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	long n;
+
+	cr_assert_not_null(file);
+	fseek(file, 0, SEEK_END);
+	n = ftell(file);
+	fclose(file);
+	return (size_t)n;
+}
+
+/* What it appends is there when its connection has gone. */
+Test(port_kinds, a_domain_appends_to_a_file)
+{
+	const char *path = test_file("log", "begin\n");
+	struct world world;
+	uint64_t handle;
+
+	port_open_world(&world, FILE_PORT("append", ""), path);
+	handle = connect_to(&world, "log");
+	cr_assert_eq(actor_do(&world, "one", to_send(handle, 1, 100, 30000, NO_TIMEOUT)), CALL_OK);
+	cr_assert_eq(actor_do(&world, "one", (struct command){ACTOR_CLOSE, {handle}, NULL}), CALL_OK);
+	port_until_used(&world, "log", 0);
+	cr_expect_eq(file_bytes(path), 6 + 100 * 30000);
+	world_close(&world);
+	cr_expect_eq(file_bytes(path), 6 + 100 * 30000);
+}
+
+/* Each connection reads it from its begin, then its end. */
+Test(port_kinds, a_domain_reads_a_file)
+{
+	static uint64_t counters[9000];
+	const char *path = test_path("numbers");
+	struct world world;
+	struct mailbox *mail;
+	FILE *file = fopen(path, "we");
+
+	for (uint64_t i = 0; i < 9000; i++)
+		counters[i] = i;
+	cr_assert_eq(fwrite(counters, sizeof(counters), 1, file), 1);
+	fclose(file);
+	port_open_world(&world, FILE_PORT("read", ""), path);
+	mail = world_mailbox(&world, "one");
+	for (int i = 0; i < 2; i++) {
+		uint64_t handle = connect_to(&world, "log");
+
+		/* 72,000 bytes in chunks of a quarter of the bulk area, then an empty one. */
+		cr_assert_eq(actor_do(&world, "one", to_receive(handle, 1, NO_TIMEOUT)), 16384);
+		cr_expect_eq(mail->value[1], 0);
+		cr_assert_eq(actor_do(&world, "one", to_receive(handle, 1, NO_TIMEOUT)), 16384);
+		cr_expect_eq(mail->value[1], 2048);
+		for (int64_t n = 1; n > 0;)
+			n = actor_do(&world, "one", to_receive(handle, 1, NO_TIMEOUT));
+		cr_assert_eq(actor_do(&world, "one", (struct command){ACTOR_CLOSE, {handle}, NULL}), CALL_OK);
+	}
+	port_until_used(&world, "log", 0);
+	world_close(&world);
+}
