@@ -168,8 +168,9 @@ static void remove_definition(struct lifecycle *lifecycle, struct definition *de
 {
 	struct definition **link = &lifecycle->first;
 
-	while (*link != definition)
+	while (*link && *link != definition)
 		link = &(*link)->next;
+	CHECK(*link);
 	*link = definition->next;
 	lifecycle->n_definitions--;
 	start_orphan(lifecycle, definition);
@@ -324,7 +325,7 @@ static struct guest *next_ended(struct monitor *monitor)
 	struct registry *registry = registry_lock(monitor);
 	struct guest *found = NULL;
 
-	for (uint32_t g = 0; g < registry->n_guests && !found; g++) {
+	for (uint32_t g = 0; g < registry->n_guests; g++) {
 		struct guest *guest = registry->guests[g];
 
 		if (guest->ended || (guest->is_host && !guest->lost) || !guest_is_over(registry, guest))
@@ -333,6 +334,7 @@ static struct guest *next_ended(struct monitor *monitor)
 		if (guest->lost)
 			guest_reap(registry, guest);
 		found = guest;
+		break;
 	}
 	registry_unlock(registry);
 	return found;
