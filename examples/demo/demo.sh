@@ -140,4 +140,32 @@ status=$?
 monitor=
 [ "$status" = 0 ] || fail "the monitor ended with status $status"
 [ ! -e "$PORTCULLIS_SOCKET" ] || fail "the socket is still there"
+
+step "A letter goes in, a signed letter comes out: two guests, and ports of the host"
+: >"$log"
+timeout 30 "$portcullis" run "$root/examples/sign.conf" <"$root/README.md" 2>"$log" >"$work/signed" ||
+	fail "the letter was not signed"
+cat "$log"
+"$(dirname -- "$portcullis")/verify" <"$work/signed" || fail "the signature is wrong"
+
+step "The parser is cut from the vault in the middle of a letter"
+: >"$log"
+mkfifo "$work/letter"
+timeout 60 "$portcullis" run "$root/examples/sign.conf" <"$work/letter" 2>"$log" >"$work/signed" &
+monitor=$!
+exec 3>"$work/letter"
+cat "$root/README.md" >&3
+"$portcullis" channel list --until 4 --deadline 20 || fail "the channels were not opened"
+"$portcullis" policy push "$base" "$root/examples/lockdown.cil" || fail "the push failed"
+cat "$root/README.md" >&3
+exec 3>&-
+wait "$monitor"
+status=$?
+monitor=
+cat "$log"
+[ "$status" = 1 ] || fail "the run ended with status $status, and the letter was not to be signed"
+grep -q 'desk/parser: cut off from the vault' "$log" || fail "the parser was not told"
+grep -q 'SIGNATURE' "$work/signed" && fail "the letter was signed"
+echo "The letter stayed unsigned, and the exit status said so."
+
 echo "Everything happened as it should."
