@@ -176,6 +176,10 @@ Test(cross, i8_h7_a_guest_that_is_started_again_and_again)
 		start_again(&world);
 	}
 	cr_assert_eq(world.monitor->registry->n_channels, N_RUNS / 2);
+#ifdef __SANITIZE_ADDRESS__ /* it keeps what was freed */
+	(void)resident;
+#else
 	cr_assert_leq(resident_bytes(), resident + (8u << 20));
+#endif
 	world_close(&world);
 }
