@@ -645,8 +645,9 @@ def crowd():
     for _ in range(4):
         wire = Wire()
         wire.open()
-        wire.call(316, struct.pack(">iI", 0, 0))
-        wire.socket.setblocking(False)
+        for _ in range(64):
+            assert wire.call(316, struct.pack(">iI", 0, 0))[0] == 0
+        assert wire.call(316, struct.pack(">iI", 0, 0))[0] == 1
         deaf.append(wire)
     greedy = Wire()
     greedy.open()
@@ -656,13 +657,19 @@ def crowd():
             greedy.socket.send(Wire.frame(7))
     except BlockingIOError:
         pass  # it is not read any more, and nobody else notices
-    for _ in range(20):
-        virsh("suspend", "demo")
-        virsh("resume", "demo")
+    with Wire() as wire:
+        wire.open()
+        domain = wire.domain()
+        for _ in range(400):  # each event is 64 messages to each of the deaf: more than they may leave unread
+            assert wire.call(34, domain)[0] == 0 and wire.call(28, domain)[0] == 0
+    virsh("suspend", "demo")
+    virsh("resume", "demo")
     report = json.loads(portcullis("policy", "push", *STRICT, "--json"))
     assert report["flows"]["cut"] > 0
     assert report["times"]["stop"] < 5e6, report["times"]
     assert resident() - before < 64 << 20, (before, resident())
+    for wire in deaf:
+        assert wire.is_dropped()
     for wire in idle + deaf + [greedy]:
         wire.socket.close()
     expect(virsh("list"), "demo")
