@@ -38,7 +38,7 @@ static const char help[] =
 	"\n"
 	"All run on the same two cores, one after the other in every round, because ratios hold where\n"
 	"figures drift. The first three spin, and channel-two-guests; the others sleep (in the guest's "
-        "kernel, or the host's).\n"
+	"kernel, or the host's).\n"
 	"At the end 100,000 messages are counted against the exits that the vCPUs took meanwhile.\n"
 	"\n"
 	"  --rounds       10 if not given\n"

@@ -71,8 +71,7 @@ struct change_request to_reset(void)
 
 struct change_request to_relabel(const char *domain, const char *context)
 {
-	return (struct change_request){
-		.kind = CHANGE_RELABEL, .domain = domain, .context = context};
+	return (struct change_request){.kind = CHANGE_RELABEL, .domain = domain, .context = context};
 }
 
 struct change_request to_quarantine(const char *domain)
