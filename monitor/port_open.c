@@ -16,8 +16,9 @@
 
 static int fail(const struct port *port, int error, const char *path, const char *what, char *why)
 {
-	snprintf(why, WHY_BYTES, "%.120s:%u: port \"%s\": %.120s%s%.200s", port->from->manifest, port->from->line,
-	         port->from->name, path ? path : "", path ? ": " : "", what ? what : strerror(-error));
+	snprintf(why, WHY_BYTES, "%.120s:%u: port \"%s\": %.120s%s%.200s", port->from->manifest,
+	         port->from->line, port->from->name, path ? path : "", path ? ": " : "",
+	         what ? what : strerror(-error));
 	return error;
 }
 
