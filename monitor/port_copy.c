@@ -161,6 +161,8 @@ static bool fill_one(struct connection *connection)
 		(size_t)n + MESSAGE_COST < ports->turn_bytes ? (size_t)n + MESSAGE_COST : ports->turn_bytes;
 	if (n == 0) /* the end, and the peer has been told by the empty message */
 		stop_filling(connection, false);
+	if (n == 0 && !connection->writes) /* nothing else can come of it */
+		stop_draining(connection, false);
 	return n > 0;
 }
 

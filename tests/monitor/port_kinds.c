@@ -168,6 +168,7 @@ Test(port_kinds, a_domain_reads_a_file)
 		cr_expect_eq(mail->value[1], 2048);
 		for (int64_t n = 1; n > 0;)
 			n = actor_do(&world, "one", to_receive(handle, 1, NO_TIMEOUT));
+		cr_expect_eq(actor_do(&world, "one", to_receive(handle, 1, NO_TIMEOUT)), CALL_PEER_CLOSED);
 		cr_assert_eq(actor_do(&world, "one", (struct command){ACTOR_CLOSE, {handle}, NULL}), CALL_OK);
 	}
 	port_until_used(&world, "log", 0);

@@ -36,9 +36,11 @@ struct load {
 
 static char message[MESSAGE_BYTES];
 
-/* Both ways between the server and these ports. */
+/* Both ways between the server and these ports. For as long as the process lives. */
 static policy_files policy_for(unsigned allowed)
 {
+	static policy_files kept[ROUNDS + 1];
+	static unsigned n_kept;
 	char rules[4096] = "";
 	size_t n = 0;
 
@@ -49,7 +51,8 @@ static policy_files policy_for(unsigned allowed)
 			n += (size_t)snprintf(rules + n, sizeof(rules) - n,
 			                      "(call can_connect (p%u_t two_t))\n", p);
 	}
-	return policy_of(rules);
+	cr_assert_lt(n_kept, ROUNDS + 1);
+	return kept[n_kept++] = policy_of(rules);
 }
 
 static const char *manifest_for(size_t n_clients)
