@@ -3,7 +3,9 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -173,4 +175,39 @@ Test(port_kinds, a_domain_reads_a_file)
 	}
 	port_until_used(&world, "log", 0);
 	world_close(&world);
+}
+
+/* A confined process with workers: one file is read to its end, another is written, and the run ends when
+ * that is done. */
+Test(port_kinds, files_of_a_confined_run)
+{
+	char text[4096], data[1200], base[PATH_MAX];
+	const char *book, *log, *rules;
+	struct child child;
+
+	need_kvm();
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = i + 1 < sizeof(data) ? (char)('a' + i % 26) : '\0';
+	book = test_file("book", data);
+	log = test_path("log");
+	rules = test_file("rules.cil", "(type a_t) (call a_domain (a_t)) (call can_connect (a_t a_t))");
+	snprintf(text, sizeof(text),
+	         "name = \"g\"; policy = ( \"%s\", \"%s\" );\n"
+	         "domains = (\n"
+	         "{ name = \"sink\"; program = \"sink\"; args = ( \"in\" ); offers = ( \"in\" ); context = "
+	         "\"" SUBJECT("a_t") "\"; },\n"
+	                             "{ name = \"source\"; program = \"source\"; args = ( \"log\" ); data = "
+	                             "\"%s\"; context = \"" SUBJECT(
+					     "a_t") "\"; } );\n"
+	                                            "ports = (\n"
+	                                            "{ name = \"book\"; kind = \"file\"; file = \"%s\"; to = "
+	                                            "\"in\"; context = \"" SUBJECT(
+							    "a_t") "\"; },\n"
+	                                                           "{ name = \"log\"; kind = \"file\"; file "
+	                                                           "= \"%s\"; access = \"append\"; context = "
+	                                                           "\"" SUBJECT("a_t") "\"; } );\n",
+	         realpath("policy/base.cil", base), rules, book, book, log);
+	child = RUN("run", test_file("m.conf", text), "--socket", test_path("s"));
+	EXPECT(child, 0, "bytes 1199");
+	cr_expect_eq(file_bytes(log), 1199);
 }
