@@ -21,7 +21,8 @@ WARN      := -Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissin
 HOST_C    := -std=gnu17 -D_GNU_SOURCE -O2 -g -fno-omit-frame-pointer -pthread $(WARN) -I. -MMD -MP \
              $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined,-D_FORTIFY_SOURCE=2)
 HOST_LD   := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE))
-POLICY_LIBS := -l:libsepol.a -lxxhash -lseccomp -lcap-ng
+# avtab_alloc: policy/compile.c says why.
+POLICY_LIBS := -Wl,--wrap=avtab_alloc -l:libsepol.a -lxxhash -lseccomp -lcap-ng
 LIBS      := $(POLICY_LIBS) -lconfig -ljansson -lexpat
 
 GUEST_C   := -std=gnu17 -O2 -g -ffreestanding -nostdlib -static -fno-pic -fno-pie -no-pie -march=x86-64 \
