@@ -281,17 +281,27 @@ uint64_t guest_mappings_allowed(void)
 }
 
 /*
+ * Of a channel's two ends at most one shows a header alone: it writes a flow that its peer sees whole
+ * (channel_part). So two slots are three mappings at worst and not four. That is so of all guests together,
+ * since an end and its peer can be in two of them.
+ */
+static uint64_t worst_mappings(const struct guest *guest)
+{
+	return window_worst_mappings(guest->machine) - machine_total_slots(guest->machine) / 2;
+}
+
+/*
  * At vm.max_map_count the host refuses a mapping and a window keeps showing what it showed. So the
  * worst layout of all windows must fit beforehand (design: 7).
  */
 static int mappings_check(struct monitor *monitor, const struct guest *guest, char why[static WHY_BYTES])
 {
-	uint64_t needed = window_worst_mappings(guest->machine) + MAPPINGS_RESERVE;
+	uint64_t needed = worst_mappings(guest) + MAPPINGS_RESERVE;
 	uint64_t allowed = monitor->mappings_allowed;
 	struct registry *registry = registry_lock(monitor);
 
 	for (uint32_t g = 0; g < registry->n_guests; g++)
-		needed += window_worst_mappings(registry->guests[g]->machine);
+		needed += worst_mappings(registry->guests[g]);
 	registry_unlock(registry);
 	if (!allowed || needed <= allowed)
 		return 0;
