@@ -176,7 +176,7 @@ static void judge_pair(struct check *check, const struct manifest_guest *guest,
 
 static bool check_sharing(struct check *check, const struct manifest_guest *guest)
 {
-	size_t most = guest->n_domains * guest->n_domains;
+	size_t most = guest->n_domains ? guest->n_domains * guest->n_domains : 1;
 	struct shared_pair *pairs = calloc(most, sizeof(*pairs));
 	struct server_question *questions = calloc(2 * most, sizeof(*questions));
 	struct server_decision *decisions = calloc(2 * most, sizeof(*decisions));

@@ -469,7 +469,12 @@ void starts_give_up(struct lifecycle *lifecycle)
 
 void starts_free(struct lifecycle *lifecycle)
 {
-	while (lifecycle->starts)
-		report(lifecycle->starts);
+	struct start *next;
+
+	for (struct start *start = lifecycle->starts; start; start = next) {
+		next = start->next;
+		report(start);
+	}
+	CHECK(!lifecycle->starts); /* nobody starts a guest because another's start was given up */
 	loop_disarm(lifecycle->monitor->loop, &lifecycle->timer);
 }

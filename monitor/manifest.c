@@ -7,6 +7,7 @@
 
 #include "monitor/manifest_read.h"
 #include "monitor/suggest.h"
+#include "vmm/check.h"
 
 #define MAX_CLIENTS 256u
 #define MAX_DEADLINE_SECONDS 3600.0
@@ -36,9 +37,11 @@ int stop_mode_find(const char *name)
 static int add_policy(const struct manifest_reader *reader, const config_setting_t *setting, const char *name,
                       struct manifest *manifest)
 {
-	struct manifest_policy *policy = &manifest->policies[manifest->n_policies];
+	struct manifest_policy *policy;
 	char why[WHY_BYTES];
 
+	CHECK(manifest->policies);
+	policy = &manifest->policies[manifest->n_policies];
 	policy->fd = read_open(reader, setting ? MANIFEST_POLICY : MANIFEST_GIVEN, name, MAX_POLICY_BYTES,
 	                       &policy->bytes, &policy->name, why);
 	if (policy->fd < 0 && setting)

@@ -78,9 +78,8 @@ static int check_monitor(const struct manifest *first, const struct manifest *la
 		return fail(why, later, 0, "audit file", first);
 	if (later->stop_line && later->stop != first->stop)
 		return fail(why, later, later->stop_line, "stop mode", first);
-	/* Two settings that are equal are equal to the bit. */
-	if (later->deadline_line &&
-	    memcmp(&later->deadline_seconds, &first->deadline_seconds, sizeof(double)) != 0)
+	if (later->deadline_line && (later->deadline_seconds < first->deadline_seconds ||
+	                             later->deadline_seconds > first->deadline_seconds))
 		return fail(why, later, later->deadline_line, "deadline", first);
 	return 0;
 }

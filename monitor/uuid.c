@@ -30,9 +30,11 @@ bool uuid_parse(const char *text, uint8_t uuid[static UUID_BYTES])
 	for (size_t i = 0; text[i]; i++) {
 		if (is_dash(i) && text[i] == '-')
 			continue;
-		if (is_dash(i) || digit(text[i]) < 0 || digit(text[i + 1]) < 0)
+		int high = digit(text[i]), low = digit(text[i + 1]);
+
+		if (is_dash(i) || high < 0 || low < 0)
 			return false;
-		uuid[n++] = (uint8_t)(digit(text[i]) << 4 | digit(text[i + 1]));
+		uuid[n++] = (uint8_t)((unsigned)high << 4 | (unsigned)low);
 		i++;
 	}
 	return n == UUID_BYTES;

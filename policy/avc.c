@@ -100,7 +100,7 @@ static inline struct entry *find_in_line(struct line *line, uint64_t pair, uint6
 	bool is_a = ((a->pair ^ pair) | (a->under ^ under)) == 0;
 	bool is_b = ((b->pair ^ pair) | (b->under ^ under)) == 0;
 
-	return is_a | is_b ? &line->ways[is_b] : NULL;
+	return (is_a | is_b) ? &line->ways[is_b] : NULL;
 }
 static_assert(LINE_WAYS == 2, "find_in_line looks at two");
 
