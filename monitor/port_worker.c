@@ -14,7 +14,7 @@
 
 enum work {
 	WORK_NONE,
-	WORK_TODO,
+	WORK_GIVEN,
 	WORK_BUSY, /* in a system call */
 	WORK_DONE,
 };
@@ -94,7 +94,7 @@ static void work(struct port_worker *worker)
 	} else if (n > 0) {
 		worker->at += (size_t)n;
 	}
-	worker->work = !worker->reads && n >= 0 && worker->at < worker->bytes ? WORK_TODO : WORK_DONE;
+	worker->work = !worker->reads && n >= 0 && worker->at < worker->bytes ? WORK_GIVEN : WORK_DONE;
 	if (worker->work == WORK_DONE)
 		CHECK(write(worker->event_fd, &one, sizeof(one)) == sizeof(one) || errno == EAGAIN);
 }
@@ -105,7 +105,7 @@ static void *run(void *opaque)
 
 	pthread_mutex_lock(&worker->lock);
 	while (!worker->quit) {
-		if (worker->work != WORK_TODO) {
+		if (worker->work != WORK_GIVEN) {
 			pthread_cond_wait(&worker->told, &worker->lock);
 			continue;
 		}
@@ -136,7 +136,7 @@ int port_worker_start(int fd, bool reads, int64_t from, struct port_worker **out
 	worker->reads = reads;
 	worker->offset = from;
 	worker->n_users = 2;
-	worker->work = reads ? WORK_TODO : WORK_NONE;
+	worker->work = reads ? WORK_GIVEN : WORK_NONE;
 	pthread_mutex_init(&worker->lock, NULL);
 	pthread_cond_init(&worker->told, NULL);
 	error = pthread_create(&thread, NULL, run, worker);
@@ -178,7 +178,7 @@ ssize_t port_worker_read(struct port_worker *worker, void *buffer, size_t bytes)
 		worker->at += bytes;
 		result = (ssize_t)bytes;
 		if (worker->at == worker->bytes) {
-			worker->work = WORK_TODO;
+			worker->work = WORK_GIVEN;
 			pthread_cond_signal(&worker->told);
 		}
 	}
@@ -198,7 +198,7 @@ ssize_t port_worker_write(struct port_worker *worker, const void *bytes, size_t 
 		memcpy(worker->buffer, bytes, n);
 		worker->bytes = n;
 		worker->at = 0;
-		worker->work = WORK_TODO;
+		worker->work = WORK_GIVEN;
 		pthread_cond_signal(&worker->told);
 		result = (ssize_t)n;
 	}

@@ -2,10 +2,10 @@
  * A thread for a descriptor that blocks: one read or one write at a time (port_io.h).
  *
  *	loop                                  worker
- *	writes: buffer := bytes, TODO
+ *	writes: buffer := bytes, GIVEN
  *	                                      BUSY, write(2) without the lock
  *	                                      DONE, event
- *	closes: quit; what is TODO is dropped
+ *	closes: quit; what is GIVEN and not done is dropped
  *	                                      (in write(2): returns, sees quit, frees)
  *
  * The lock is never held across a system call that can block. A worker that is stuck in one outlives its
