@@ -362,8 +362,7 @@ int lifecycle_exit_status(struct monitor *monitor)
 	int status = monitor->lifecycle->exit_status;
 
 	for (uint32_t g = 0; g < registry->n_guests; g++)
-		if (!registry->guests[g]->is_host || registry->guests[g]->lost)
-			status |= guest_exit_status(registry, registry->guests[g]);
+		status |= guest_exit_status(registry, registry->guests[g]);
 	registry_unlock(registry);
 	return status;
 }

@@ -212,6 +212,8 @@ static void tell_failures(struct monitor *monitor)
 
 			if (domain->life == LIFE_FAILED)
 				fprintf(stderr, "portcullis: %s/%s failed\n", guest->name, domain->name);
+			else if (domain->exit_status && guest->is_host)
+				fprintf(stderr, "portcullis: port %s: bytes are missing\n", domain->name);
 			else if (domain->exit_status)
 				fprintf(stderr, "portcullis: %s/%s ended with status %d\n", guest->name,
 				        domain->name, domain->exit_status);

@@ -100,6 +100,18 @@ void connection_look(struct connection *connection)
 
 /* ---- descriptor to ring ---- */
 
+/* There is no client to notice: whoever started the monitor learns from its exit status that bytes are
+ * missing. */
+static void fail_stream(struct port *port, int error)
+{
+	const char *path = port->from->path;
+	struct registry *registry = registry_lock(port->ports->monitor);
+
+	port->domain->exit_status = 1;
+	registry_unlock(registry);
+	port_tell(port, "%s%s%s", path ? path : "", path ? ": " : "", strerror(-error));
+}
+
 /* The descriptor has failed, or what it holds can not be delivered. */
 static void fail(struct connection *connection, int error)
 {
@@ -109,8 +121,7 @@ static void fail(struct connection *connection, int error)
 		port_tell(connection->port, "a packet cannot be delivered: it has at most %zu bytes",
 		          longest(connection));
 	else if (from->kind == PORT_STDIO || from->kind == PORT_FILE)
-		port_tell(connection->port, "%s%s%s", from->path ? from->path : "", from->path ? ": " : "",
-		          strerror(-error));
+		fail_stream(connection->port, error);
 	connection_end(connection, END_DIED);
 }
 

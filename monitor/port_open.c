@@ -30,14 +30,27 @@ static int open_standard(int standard, int mode)
 {
 	struct stat status;
 	char path[32];
-	int fd = -1;
+	int fd = -1, flags = fcntl(standard, F_GETFL);
 
-	if (fstat(standard, &status))
+	if (flags < 0 || fstat(standard, &status))
 		return -1;
+	if ((flags & O_ACCMODE) != mode && (flags & O_ACCMODE) != O_RDWR) {
+		errno = EBADF; /* closed by whoever started us (main.c), or meant for the other direction */
+		return -1;
+	}
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", standard);
 	if (S_ISFIFO(status.st_mode) || isatty(standard))
 		fd = open(path, mode | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	return fd >= 0 ? fd : fcntl(standard, F_DUPFD_CLOEXEC, 3);
+}
+
+static int fail_standard(const struct port *port, const char *which, const char *does, char *why)
+{
+	int error = -errno;
+	char what[64];
+
+	snprintf(what, sizeof(what), "is closed, and this port %s it", does);
+	return fail(port, error, which, error == -EBADF ? what : NULL, why);
 }
 
 static int open_stdio(struct port *port, char *why)
@@ -45,11 +58,11 @@ static int open_stdio(struct port *port, char *why)
 	if (port->from->reads)
 		port->fd = open_standard(STDIN_FILENO, O_RDONLY);
 	if (port->from->reads && port->fd < 0)
-		return fail(port, -errno, "standard input", NULL, why);
+		return fail_standard(port, "standard input", "reads", why);
 	if (port->from->writes)
 		port->out_fd = open_standard(STDOUT_FILENO, O_WRONLY);
 	if (port->from->writes && port->out_fd < 0)
-		return fail(port, -errno, "standard output", NULL, why);
+		return fail_standard(port, "standard output", "writes", why);
 	return 0;
 }
 

@@ -126,6 +126,45 @@ Test(port_letter, an_empty_one_too)
 	verify(out, "", 0);
 }
 
+/* A disk that is full: whoever reads the exit status learns that the letter is not there. */
+Test(port_letter, that_cannot_be_written_is_a_failure)
+{
+	struct child child;
+
+	need_kvm();
+	child = start_signing(test_file("letter", "Dear reader,\n"), "/dev/full", test_path("s"));
+	child_finish(&child);
+	EXPECT(child, 1, "port out: bytes are missing");
+}
+
+/* I6, H11: a closed standard descriptor is refused, never a place where a socket of the monitor's own comes
+ * to stand. */
+Test(port_letter, closed_streams_are_refused)
+{
+	const char *in = test_file("letter", "Dear reader,\n"), *out = test_path("signed");
+	struct child child;
+
+	need_kvm();
+	child = start_signing("&-", out, test_path("s"));
+	child_finish(&child);
+	EXPECT(child, 1, "standard input: is closed");
+	child = start_signing(in, "&-", test_path("s"));
+	child_finish(&child);
+	EXPECT(child, 1, "standard output: is closed");
+}
+
+Test(port_letter, is_signed_though_nobody_hears_what_is_logged)
+{
+	const char *in = test_file("letter", "Dear reader,\n"), *out = test_path("signed");
+	struct child child;
+
+	need_kvm();
+	child = start_signing(in, test_path("signed 2>&-"), test_path("s"));
+	child_finish(&child);
+	EXPECT(child, 0, "");
+	verify(out, "Dear reader,\n", strlen("Dear reader,\n"));
+}
+
 Test(port_letter, what_is_no_text_is_not_signed)
 {
 	const char *in = test_file("letter", "good, then \x1b[31m"), *out = test_path("signed");
