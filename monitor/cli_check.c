@@ -9,6 +9,7 @@
 #include "monitor/cli_offline.h"
 #include "monitor/cli_output.h"
 #include "monitor/manifest.h"
+#include "monitor/suggest.h"
 #include "vmm/elf.h"
 #include "guest/abi/memory.h"
 
@@ -132,6 +133,99 @@ static bool check_clients(struct check *check, const struct manifest *manifest)
 		mentions && validate(check, manifest->path, mentions, list_clients(manifest, mentions));
 
 	free(mentions);
+	return answered;
+}
+
+/* ---- ports ---- */
+
+static size_t list_ports(const struct manifest *manifest, struct mention *mentions)
+{
+	size_t n = 0;
+
+	for (uint32_t p = 0; p < manifest->n_ports; p++) {
+		const struct manifest_port *port = &manifest->ports[p];
+		const char *contexts[] = {port->context, port->offers.context};
+
+		for (size_t i = 0; i < 2; i++) {
+			if (!contexts[i][0])
+				continue;
+			mentions[n].context = contexts[i];
+			mentions[n].line = port->line;
+			snprintf(mentions[n++].what, sizeof(mentions->what), "port \"%s\"", port->name);
+		}
+	}
+	return n;
+}
+
+static size_t most_services(const struct check *check)
+{
+	size_t n = 0;
+
+	for (size_t m = 0; m < check->n_manifests; m++) {
+		n += check->manifests[m]->n_ports;
+		n += (size_t)check->manifests[m]->n_guests * MAX_DOMAINS * MAX_SERVICES;
+	}
+	return n;
+}
+
+static size_t list_guest_services(const struct manifest_guest *guest, const char **names)
+{
+	size_t n = 0;
+
+	for (uint32_t d = 0; d < guest->n_domains; d++)
+		for (uint32_t s = 0; s < guest->domains[d].n_services; s++)
+			names[n++] = guest->domains[d].services[s].name;
+	return n;
+}
+
+/* Every name that is offered; a guest's name before it does not count here. */
+static size_t list_services(const struct check *check, const char **names)
+{
+	size_t n = 0;
+
+	for (size_t m = 0; m < check->n_manifests; m++) {
+		const struct manifest *manifest = check->manifests[m];
+
+		for (uint32_t g = 0; g < manifest->n_guests; g++)
+			n += list_guest_services(&manifest->guests[g], names + n);
+		for (uint32_t p = 0; p < manifest->n_ports; p++)
+			if (manifest->ports[p].offers.name[0])
+				names[n++] = manifest->ports[p].offers.name;
+	}
+	return n;
+}
+
+/* A guest that comes later may offer it, so this is no error. */
+static void check_target(struct check *check, const struct manifest_port *port, const char *const *names,
+                         size_t n_names)
+{
+	const char *slash = strrchr(port->to, '/'), *wanted = slash ? slash + 1 : port->to;
+	char suggestion[SUGGESTION_BYTES];
+
+	for (size_t i = 0; i < n_names; i++)
+		if (strcmp(names[i], wanted) == 0)
+			return;
+	note(check->warnings, "%s:%u: port \"%s\" connects to \"%s\", which no domain here offers%s",
+	     port->manifest, port->line, port->name, port->to,
+	     suggest_phrase(wanted, names, n_names, suggestion));
+}
+
+static bool check_ports(struct check *check, const struct manifest *manifest)
+{
+	struct mention *mentions = calloc(2 * manifest->n_ports + 1, sizeof(*mentions));
+	const char **names = calloc(most_services(check) + 1, sizeof(*names));
+	bool answered = false;
+
+	if (mentions && names) {
+		size_t n_names = list_services(check, names);
+
+		answered = validate(check, manifest->path, mentions, list_ports(manifest, mentions));
+		for (uint32_t p = 0; p < manifest->n_ports; p++)
+			if (manifest->ports[p].to[0])
+				check_target(check, &manifest->ports[p], names, n_names);
+	}
+	free(mentions);
+	free(names);
 	return answered;
 }
 
@@ -307,13 +401,15 @@ static bool check_guests(struct check *check)
 {
 	bool answered = check_clients(check, check->manifests[0]);
 
-	for (size_t m = 0; m < check->n_manifests; m++)
+	for (size_t m = 0; m < check->n_manifests; m++) {
+		answered = answered && check_ports(check, check->manifests[m]);
 		for (uint32_t g = 0; g < check->manifests[m]->n_guests && answered; g++) {
 			const struct manifest_guest *guest = &check->manifests[m]->guests[g];
 
 			answered = check_programs(check, guest) && check_contexts(check, guest) &&
 			           check_sharing(check, guest);
 		}
+	}
 	return answered;
 }
 

@@ -17,8 +17,11 @@ static json_t *verb_request(const char *verb)
 static int show(const struct cli_call *call, const char *verb, void (*print)(const json_t *body))
 {
 	json_t *body;
-	int status = remote_ask(call, verb_request(verb), NULL, 0, &body);
+	int status;
 
+	if (cli_has(call, "--deadline"))
+		return cli_usage(call, "--deadline says how long --until may wait; there is no --until");
+	status = remote_ask(call, verb_request(verb), NULL, 0, &body);
 	if (status == CLI_DONE && call->json)
 		return cli_print_json(body);
 	if (status == CLI_DONE)

@@ -55,6 +55,8 @@ Test(cli, wrong_usage_is_2_and_teaches)
 	EXPECT(child, 2, "expected a whole number up to 4096");
 	child = RUN("channel", "list", "--until", "1", "--deadline", "never");
 	EXPECT(child, 2, "expected seconds");
+	child = RUN("status", "--deadline", "abc");
+	EXPECT(child, 2, "there is no --until");
 	child = RUN("serve");
 	EXPECT(child, 2, "--policy FILE");
 	child = RUN("check");
@@ -130,6 +132,31 @@ Test(cli, a_context_that_the_policy_does_not_know)
 	            test_path("s"));
 	cr_expect(strstr(child.err, "m.conf:3: "), "%s", child.err);
 	EXPECT(child, 1, "system_u:system_r:none_t:s0");
+}
+
+Test(cli, a_port_that_is_wrong)
+{
+	const char *form =
+		"name = \"g\";\ndomains = ( { name = \"a\"; program = \"echo\"; offers = ( \"shop\" ); "
+		"context = \"system_u:system_r:server_t:s0\"; } );\n"
+		"ports = ( { name = \"p\"; kind = \"stdio\"; to = \"%s\"; context = "
+		"\"system_u:system_r:%s:s0\"; } );";
+	char text[512];
+	struct child child;
+
+	snprintf(text, sizeof(text), form, "shop", "none_t");
+	child = RUN("check", test_file("m.conf", text), PROGRAMS, "--policy", BASE, "--policy", DEMO);
+	EXPECT(child, 1,
+	       "m.conf:3: port \"p\": the policy does not know the context system_u:system_r:none_t:s0");
+	snprintf(text, sizeof(text), form, "g/shp", "client_t");
+	child = RUN("check", test_file("m.conf", text), PROGRAMS, "--policy", BASE, "--policy", DEMO);
+	EXPECT(child, 0,
+	       "m.conf:3: port \"p\" connects to \"g/shp\", which no domain here offers; did you mean "
+	       "\"shop\"?");
+	snprintf(text, sizeof(text), form, "g/shop", "client_t");
+	child = RUN("check", test_file("m.conf", text), PROGRAMS, "--policy", BASE, "--policy", DEMO);
+	cr_expect_str_eq(child.err, "");
+	EXPECT(child, 0, "");
 }
 
 Test(cli, a_client_whose_context_the_policy_does_not_know)
