@@ -9,6 +9,7 @@
 #include "monitor/cli_offline.h"
 #include "monitor/cli_output.h"
 #include "monitor/manifest.h"
+#include "monitor/port_check.h"
 #include "monitor/suggest.h"
 #include "vmm/elf.h"
 #include "guest/abi/memory.h"
@@ -210,6 +211,16 @@ static void check_target(struct check *check, const struct manifest_port *port, 
 	     suggest_phrase(wanted, names, n_names, suggestion));
 }
 
+static void check_place(struct check *check, const struct manifest_port *port)
+{
+	char why[WHY_BYTES];
+	enum port_finding finding = port_check(port, why);
+
+	if (finding != PORT_FINE)
+		note(finding == PORT_WRONG ? check->errors : check->warnings, "%s:%u: port \"%s\": %s",
+		     port->manifest, port->line, port->name, why);
+}
+
 static bool check_ports(struct check *check, const struct manifest *manifest)
 {
 	struct mention *mentions = calloc(2 * manifest->n_ports + 1, sizeof(*mentions));
@@ -220,9 +231,11 @@ static bool check_ports(struct check *check, const struct manifest *manifest)
 		size_t n_names = list_services(check, names);
 
 		answered = validate(check, manifest->path, mentions, list_ports(manifest, mentions));
-		for (uint32_t p = 0; p < manifest->n_ports; p++)
+		for (uint32_t p = 0; p < manifest->n_ports; p++) {
+			check_place(check, &manifest->ports[p]);
 			if (manifest->ports[p].to[0])
 				check_target(check, &manifest->ports[p], names, n_names);
+		}
 	}
 	free(mentions);
 	free(names);

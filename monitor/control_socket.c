@@ -19,6 +19,29 @@ static int fail(int error, char why[static WHY_BYTES], const char *path, const c
 	return error;
 }
 
+/* The lock could not be made. What people asked for is the socket: it is named, and its folder. */
+static int fail_place(const struct control_socket *sock, int error, char why[static WHY_BYTES])
+{
+	const char *slash = strrchr(sock->path, '/'), *folder = slash ? sock->path : ".";
+	int length = slash && slash > sock->path ? (int)(slash - sock->path) : 1;
+	struct stat status;
+
+	if (lstat(sock->lock_path, &status) == 0)
+		return fail(-error, why, sock->lock_path,
+		            S_ISREG(status.st_mode)
+		                    ? NULL
+		                    : "the socket's lock is no regular file; it is left alone");
+	if (error == ENOENT)
+		snprintf(why, WHY_BYTES, "%s: there is no folder %.*s: make it first", sock->path, length,
+		         folder);
+	else if (error == ENOTDIR)
+		snprintf(why, WHY_BYTES, "%s: %.*s is no folder", sock->path, length, folder);
+	else
+		snprintf(why, WHY_BYTES, "%s: no file can be made in %.*s: %s", sock->path, length, folder,
+		         strerror(error));
+	return -error;
+}
+
 static bool same_file(int fd, const char *path)
 {
 	struct stat ours, named;
@@ -44,7 +67,7 @@ static int take_lock(struct control_socket *sock, char why[static WHY_BYTES])
 		int error;
 
 		if (fd < 0)
-			return fail(-errno, why, sock->lock_path, NULL);
+			return fail_place(sock, errno, why);
 		if (flock(fd, LOCK_EX | LOCK_NB)) {
 			error = errno == EWOULDBLOCK ? -EADDRINUSE : -errno;
 			close(fd);

@@ -151,12 +151,44 @@ static int read_mode(const struct manifest_reader *reader, const config_setting_
 	return 0;
 }
 
+/* Where a port connects, it reaches the socket as /proc/self/fd/N/NAME (port_open.c). */
+static int check_name(const struct manifest_reader *reader, const config_setting_t *setting,
+                      const struct manifest_port *port)
+{
+	const char *slash = strrchr(port->path, '/');
+	size_t most = MAX_SOCKET_PATH_BYTES - sizeof("/proc/self/fd/1234567/");
+
+	if (port->kind == PORT_CONNECT && strlen(slash ? slash + 1 : port->path) > most)
+		return read_fail(reader, setting,
+		                 "%s: the name of a socket to connect to has at most %zu bytes", port->path,
+		                 most);
+	return 0;
+}
+
+/* Two cannot listen at one place. */
+static int check_place(const struct manifest_reader *reader, const config_setting_t *setting,
+                       const struct manifest *manifest, const struct manifest_port *port)
+{
+	for (const struct manifest_port *other = manifest->ports; other < port; other++)
+		if (port->kind == PORT_LISTEN && other->kind == PORT_LISTEN &&
+		    strcmp(other->path, port->path) == 0)
+			return read_fail(reader, setting, "%s: port \"%s\" in line %u listens there already",
+			                 port->path, other->name, other->line);
+	return 0;
+}
+
 static int read_socket(const struct manifest_reader *reader, const config_setting_t *group,
-                       struct manifest_port *port)
+                       const struct manifest *manifest, struct manifest_port *port)
 {
 	static const char *const types[] = {"stream", "seqpacket"};
+	const config_setting_t *setting = config_setting_get_member(group, "socket");
 	size_t type = 0;
 	int error = read_place(reader, group, "socket", port);
+
+	if (error == 0)
+		error = check_name(reader, setting, port);
+	if (error == 0)
+		error = check_place(reader, setting, manifest, port);
 
 	if (error == 0)
 		error = read_word(reader, group, "type", types, 2, &type);
@@ -168,7 +200,7 @@ static int read_socket(const struct manifest_reader *reader, const config_settin
 }
 
 static int read_kind(const struct manifest_reader *reader, const config_setting_t *group,
-                     struct manifest_port *port)
+                     const struct manifest *manifest, struct manifest_port *port)
 {
 	static const char *const streams[] = {"both", "in", "out"};
 	static const char *const accesses[] = {"read", "append"};
@@ -176,7 +208,7 @@ static int read_kind(const struct manifest_reader *reader, const config_setting_
 	int error;
 
 	if (port->kind == PORT_LISTEN || port->kind == PORT_CONNECT)
-		return read_socket(reader, group, port);
+		return read_socket(reader, group, manifest, port);
 	if (port->kind == PORT_STDIO) {
 		error = read_word(reader, group, "streams", streams, 3, &which);
 		port->reads = which != 2;
@@ -258,7 +290,7 @@ static int read_port(const struct manifest_reader *reader, const config_setting_
 	snprintf(where, sizeof(where), "a port of kind %s", kinds[port->kind]);
 	error = read_check_keys(reader, group, where, keys[port->kind], n_keys(port->kind));
 	if (error == 0)
-		error = read_kind(reader, group, port);
+		error = read_kind(reader, group, manifest, port);
 	if (error == 0)
 		error = read_ends(reader, group, port);
 	if (error == 0)

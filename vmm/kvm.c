@@ -2,10 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/kvm.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "vmm/machine.h"
@@ -34,6 +36,60 @@ static const struct {
 	{KVM_CAP_MAX_VCPUS, (int)MAX_VCPUS, "KVM_CAP_MAX_VCPUS"},
 };
 
+void kvm_explain_denial(int error, const struct kvm_access *access, char why[static WHY_BYTES])
+{
+	int n = snprintf(why, WHY_BYTES, "/dev/kvm: %s: ", strerror(error));
+	size_t left = n > 0 && (size_t)n < WHY_BYTES ? WHY_BYTES - (size_t)n : 0;
+	bool for_group = (access->mode & 0060) == 0060, for_all = (access->mode & 0006) == 0006;
+
+	if (for_all || (for_group && access->member))
+		snprintf(why + n, left,
+		         "its mode (%04o %s) lets you in, so something else forbids it: of a container its "
+		         "device "
+		         "rules (--device /dev/kvm), or a security module",
+		         access->mode & 0777, access->group);
+	else if (for_group && access->gid != 0)
+		snprintf(why + n, left, "add yourself to its group (usermod -a -G %s USER) and log in again",
+		         access->group);
+	else
+		snprintf(why + n, left,
+		         "its group %s (mode %04o) is not one to join: as root, setfacl -m u:USER:rw "
+		         "/dev/kvm; or "
+		         "chgrp kvm /dev/kvm, chmod 0660 /dev/kvm, and add yourself to that group",
+		         access->group, access->mode & 0777);
+}
+
+static bool is_member(gid_t gid)
+{
+	gid_t groups[256];
+	int n = getgroups(sizeof(groups) / sizeof(groups[0]), groups);
+
+	for (int i = 0; i < n; i++)
+		if (groups[i] == gid)
+			return true;
+	return gid == getegid();
+}
+
+static void explain_denial(int error, char why[static WHY_BYTES])
+{
+	struct kvm_access access = {.group = "?"};
+	struct group group, *found = NULL;
+	char buffer[1024], number[32];
+	struct stat status;
+
+	if (stat("/dev/kvm", &status)) {
+		snprintf(why, WHY_BYTES, "/dev/kvm: %s", strerror(error));
+		return;
+	}
+	snprintf(number, sizeof(number), "%u", (unsigned)status.st_gid);
+	getgrgid_r(status.st_gid, &group, buffer, sizeof(buffer), &found);
+	access.mode = status.st_mode;
+	access.gid = status.st_gid;
+	access.group = found ? found->gr_name : number;
+	access.member = is_member(status.st_gid);
+	kvm_explain_denial(error, &access, why);
+}
+
 int machine_open_kvm(char why[static WHY_BYTES])
 {
 	int fd = open("/dev/kvm", O_RDWR | O_CLOEXEC);
@@ -48,9 +104,7 @@ int machine_open_kvm(char why[static WHY_BYTES])
 		         "hypervisor below) and load the module: modprobe kvm_intel, or kvm_amd",
 		         strerror(error));
 	else if (error == EACCES || error == EPERM)
-		snprintf(why, WHY_BYTES,
-		         "/dev/kvm: %s: add yourself to its group (usermod -a -G kvm USER) and log in again",
-		         strerror(error));
+		explain_denial(error, why);
 	else
 		snprintf(why, WHY_BYTES, "/dev/kvm: %s", strerror(error));
 	return -error;

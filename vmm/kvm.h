@@ -9,8 +9,20 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "guest/abi/limits.h"
+
+/* Who may open /dev/kvm. */
+struct kvm_access {
+	mode_t mode;
+	gid_t gid;
+	const char *group; /* its name, or number */
+	bool member;       /* whether we are in it */
+};
+
+/* A line that says what would let this user open it; error: of open(2), EACCES or EPERM. */
+void kvm_explain_denial(int error, const struct kvm_access *access, char why[static WHY_BYTES]);
 
 /*
  * Creates a VM with the local APICs in the kernel and no other device. Returns

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <libvirt/libvirt.h>
 #include <libvirt/virterror.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,9 +50,20 @@ void run_destroy(struct rpc_call *call)
 	run_life(call, lifecycle_destroy, 0);
 }
 
+/* As a client of libvirt's would put it: our own verbs mean nothing to virsh. */
+static int undefine(struct monitor *monitor, struct definition *definition, char why[static WHY_BYTES])
+{
+	if (!definition_is_active(definition))
+		return lifecycle_undefine(monitor, definition, why);
+	snprintf(why, WHY_BYTES,
+	         "cannot undefine domain '%s' while it is active (%s): shut it down or destroy it first",
+	         definition->name, definition_state_name(definition));
+	return -EBUSY;
+}
+
 void run_undefine(struct rpc_call *call)
 {
-	run_life(call, lifecycle_undefine, 0);
+	run_life(call, undefine, 0);
 }
 
 /* ---- start ---- */

@@ -224,7 +224,7 @@ def define():
     uuid = virsh("domuuid", "demo")
     virsh("start", "demo")
     expect(virsh("dominfo", "demo"), "^State: +running")
-    refused("portcullis guest stop demo|running", "undefine", "demo")
+    refused("cannot undefine domain 'demo' while it is active", "undefine", "demo")
     refused("active|running|exists", "define", xml("demo", "demo.conf"))
     virsh("destroy", "demo")
     # What dumpxml wrote can be read again, and is the same guest.

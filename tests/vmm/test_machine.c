@@ -1,6 +1,7 @@
 /* A machine's life: creation that fails with a message, boot, crashes with symbols, data files, the end. */
 #include "tests/vmm/rig.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include <fcntl.h>
 
 #include "guest/abi/memory.h"
+#include "vmm/kvm.h"
 
 static const uint8_t spin[] = {0xeb, 0xfe};
 
@@ -55,6 +57,30 @@ static int n_descriptors(void)
 	for (int fd = 0; fd < 1024; fd++)
 		n += fcntl(fd, F_GETFD) >= 0;
 	return n;
+}
+
+Test(machine, who_may_not_open_kvm_is_told_what_helps)
+{
+	static const struct {
+		struct kvm_access access;
+		const char *says, *says_not;
+	} all[] = {
+		{{0660, 104, "kvm", false}, "usermod -a -G kvm USER", "setfacl"},
+		{{0660, 36, "virt", false}, "usermod -a -G virt USER", "kvm USER"},
+		{{0660, 104, "kvm", true}, "lets you in", "usermod"},
+		{{0666, 0, "root", false}, "lets you in", "usermod"},
+		{{0600, 104, "kvm", true}, "setfacl -m u:USER:rw /dev/kvm", "usermod"},
+		{{0600, 0, "root", false}, "setfacl -m u:USER:rw /dev/kvm", "usermod"},
+		{{0660, 0, "root", false}, "setfacl -m u:USER:rw /dev/kvm", "usermod"},
+	};
+	char why[WHY_BYTES];
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		kvm_explain_denial(EACCES, &all[i].access, why);
+		cr_expect(strstr(why, "/dev/kvm: Permission denied: "), "%s", why);
+		cr_expect(strstr(why, all[i].says), "%zu: %s", i, why);
+		cr_expect(!strstr(why, all[i].says_not), "%zu: %s", i, why);
+	}
 }
 
 Test(machine, leaves_nothing_behind, .timeout = 180)
