@@ -129,8 +129,8 @@ static void check_priority(struct doctor *doctor)
 	if (pthread_setschedparam(pthread_self(), SCHED_FIFO, &first)) {
 		say(doctor, VERDICT_NOTE, "priority",
 		    "SCHED_FIFO is not allowed (CAP_SYS_NICE, or ulimit -r 1): a stop takes up to 4 ms "
-		    "instead "
-		    "of 0.4 where other programs want the same cores");
+		    "instead of 0.4, and a resume up to 4 ms for each vCPU that computes, where cores are "
+		    "wanted by others too");
 		return;
 	}
 	pthread_setschedparam(pthread_self(), SCHED_OTHER, &normal);

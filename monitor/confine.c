@@ -209,9 +209,14 @@ static int allow_thread_narrowly(scmp_filter_ctx filter)
 	int error = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
 	                             SCMP_A1(SCMP_CMP_NE, KVM_CREATE_VM));
 
+	if (!error)
+		error = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prctl), 1,
+		                         SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME));
+	/* It gives back what was lent (vmm/priority.h), and takes none. */
 	return error ? error
-	             : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prctl), 1,
-	                                SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME));
+	             : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(sched_setscheduler), 2,
+	                                SCMP_A0(SCMP_CMP_EQ, 0),
+	                                SCMP_A1(SCMP_CMP_EQ, SCHED_OTHER | SCHED_RESET_ON_FORK));
 }
 
 static int load(uint32_t otherwise, bool process)

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +25,7 @@
 #include "monitor/registry.h"
 #include "vmm/check.h"
 #include "vmm/machine.h"
+#include "vmm/priority.h"
 
 #define SHUTDOWN_NS 1000000000ull
 
@@ -188,15 +188,6 @@ int monitor_start(struct monitor *monitor, char why[static WHY_BYTES])
 	return error;
 }
 
-/* A stop that competes with busy vCPUs for a core must win; where that is not allowed it is slower, not
- * wrong. */
-static void prefer_loop(void)
-{
-	struct sched_param param = {.sched_priority = 1};
-
-	pthread_setschedparam(pthread_self(), SCHED_FIFO | SCHED_RESET_ON_FORK, &param);
-}
-
 /* Whoever sees the exit status wants to know whose it is, also with --quiet. */
 static void tell_failures(struct monitor *monitor)
 {
@@ -226,7 +217,9 @@ int monitor_run(struct monitor *monitor)
 {
 	int status;
 
-	prefer_loop();
+	/* A stop that competes with busy vCPUs must win; where that is not allowed it is slower, not wrong.
+	 */
+	(void)priority_raise();
 	registry_kick(monitor->registry);
 	status = loop_run(monitor->loop);
 	if (status)

@@ -37,6 +37,7 @@ struct vcpu {
 
 	/* Under stop.kick_lock, or by the thread itself. */
 	pthread_t thread;
+	pid_t borrower;        /* priority_borrower of its thread */
 	uint64_t final_cpu_ns; /* of its thread, before that is gone */
 
 	/* The loop thread's. */
@@ -47,6 +48,8 @@ struct vcpu {
 	bool pending; /* an I/O exit wants one more KVM_RUN to be complete */
 	uint32_t n_reads;
 	struct bucket storm;
+
+	uint32_t lent; /* atomic: its thread has priority of a stopper and has to give it back */
 
 	/* Written by the vCPU thread, relaxed; read by anyone. */
 	struct machine_counters counters;

@@ -12,6 +12,7 @@
 
 #include "vmm/check.h"
 #include "vmm/futex.h"
+#include "vmm/priority.h"
 
 /* Two KVM_RUNs complete any I/O that port_decode lets pass; more is a guest that means harm. */
 #define MAX_COMPLETIONS 16
@@ -53,6 +54,8 @@ void vcpu_kick(struct stop_vcpu *stop)
 {
 	struct vcpu *vcpu = (struct vcpu *)((char *)stop - offsetof(struct vcpu, stop));
 
+	if (priority_lend(vcpu->borrower))
+		__atomic_store_n(&vcpu->lent, 1, __ATOMIC_SEQ_CST);
 	if (!__atomic_load_n(&kicks_are_broken, __ATOMIC_RELAXED))
 		immediate_exit_set(vcpu->run, 1);
 	CHECK(pthread_kill(vcpu->thread, kick_signal()) == 0);
@@ -187,6 +190,15 @@ static bool park(struct vcpu *vcpu)
 	       stop_park(&vcpu->machine->group, &vcpu->stop, is_halted(vcpu)) == STOP_RUN;
 }
 
+/* No guest runs with a priority that was lent: see priority.h. */
+static void give_back(struct vcpu *vcpu)
+{
+	if (__atomic_load_n(&vcpu->lent, __ATOMIC_SEQ_CST) == 0)
+		return;
+	__atomic_store_n(&vcpu->lent, 0, __ATOMIC_SEQ_CST);
+	priority_give_back();
+}
+
 static void loop(struct vcpu *vcpu)
 {
 	const struct stop_group *group = &vcpu->machine->group;
@@ -194,6 +206,7 @@ static void loop(struct vcpu *vcpu)
 	for (;;) {
 		if (stop_wanted(group, &vcpu->stop) && !park(vcpu))
 			return;
+		give_back(vcpu);
 		if (vcpu->machine->window_hook != NULL)
 			vcpu->machine->window_hook(vcpu);
 		if (!enter(vcpu))
@@ -218,6 +231,7 @@ static void *vcpu_thread(void *argument)
 	/* Here as well as by pthread_create, which may store it after the first kick. */
 	pthread_mutex_lock(&vcpu->stop.kick_lock);
 	vcpu->thread = pthread_self();
+	vcpu->borrower = priority_borrower();
 	pthread_mutex_unlock(&vcpu->stop.kick_lock);
 	snprintf(name, sizeof(name), "vcpu%u.%.8s", vcpu->index, vcpu->machine->name);
 	pthread_setname_np(pthread_self(), name);

@@ -15,6 +15,7 @@
 #include "monitor/bench/scene.h"
 #include "monitor/bench/stats.h"
 #include "monitor/bench/table.h"
+#include "vmm/priority.h"
 
 #define VERB "guests"
 #define MAX_RUNS 1000u
@@ -156,7 +157,7 @@ static int measure(const struct options *options, struct row *rows, struct launc
 	struct progress progress;
 	int error = 0;
 
-	(void)scene_prefer_loop();
+	(void)priority_raise();
 	progress_begin(&progress, (uint64_t)options->guests.n * options->n_runs);
 	for (size_t r = 0; r < options->guests.n && error == 0; r++) {
 		rows[r].crowd = (struct crowd){.n_guests = options->guests.value[r],

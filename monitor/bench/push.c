@@ -18,6 +18,7 @@
 #include "monitor/plan.h"
 #include "monitor/posture.h"
 #include "policy/launcher.h"
+#include "vmm/priority.h"
 
 #define VERB "push"
 #define MAX_RUNS 10000u
@@ -425,7 +426,7 @@ int push_main(int argc, char **argv, struct launcher *launcher)
 	if (status >= 0)
 		return status;
 	bench = (struct bench){.options = &options, .launcher = launcher};
-	scene_prefer_loop();
+	priority_raise();
 	if (measure(&bench, why) < 0) {
 		fprintf(stderr, "portcullis bench push: %s\n", why);
 		status = 1;

@@ -9,6 +9,7 @@
 #include "monitor/bench/progress.h"
 #include "monitor/bench/revoke_internal.h"
 #include "monitor/bench/scene.h"
+#include "vmm/priority.h"
 
 #define VERB "revoke"
 #define MAX_RUNS 100000u
@@ -309,7 +310,7 @@ static int measure(struct revoke_measurement *m, struct launcher *launcher, char
 		snprintf(why, WHY_BYTES, "%s", strerror(ENOMEM));
 		return -ENOMEM;
 	}
-	m->realtime = scene_prefer_loop();
+	m->realtime = priority_raise();
 	for (size_t r = 0; r < m->n_rows; r++)
 		n_steps += runs_of(m, r);
 	progress_begin(&progress, n_steps);

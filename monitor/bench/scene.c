@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -267,11 +266,4 @@ void scene_close(struct scene *scene)
 	stage_close(scene->stage);
 	pthread_mutex_destroy(&scene->lock);
 	free(scene);
-}
-
-bool scene_prefer_loop(void)
-{
-	struct sched_param param = {.sched_priority = 1};
-
-	return pthread_setschedparam(pthread_self(), SCHED_FIFO | SCHED_RESET_ON_FORK, &param) == 0;
 }

@@ -63,7 +63,4 @@ size_t scene_n_lines(struct scene *scene);
 bool scene_line(struct scene *scene, size_t i, struct scene_line *line);
 void scene_clear_lines(struct scene *scene);
 
-/* The loop competes with vCPUs for the cores, as that of a monitor does: SCHED_FIFO where allowed. */
-bool scene_prefer_loop(void);
-
 #endif

@@ -12,6 +12,7 @@
 #include "monitor/bench/scene.h"
 #include "monitor/bench/table.h"
 #include "monitor/loop.h"
+#include "vmm/priority.h"
 #include "vmm/stop.h"
 
 #define VERB "stop"
@@ -198,7 +199,7 @@ static int measure(struct bench *bench, char why[static WHY_BYTES])
 		for (size_t size = 0; size < N_SIZES; size++)
 			bench->row[bench->n_rows++] =
 				(struct row){.n_vcpus = sizes[size], .load = loads[load]};
-	bench->realtime = scene_prefer_loop();
+	bench->realtime = priority_raise();
 	progress_begin(&progress, bench->n_rows * bench->options->n_runs);
 	for (size_t r = 0; r < bench->n_rows && error == 0; r++)
 		error = measure_row(bench, &bench->row[r], &progress, why);

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "tests/monitor/cli_child.h"
+#include "vmm/priority.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
@@ -61,13 +62,41 @@ static void *open_socket(void *opaque)
 	return socket(AF_UNIX, SOCK_STREAM, 0) < 0 ? NULL : opaque;
 }
 
-static void use_a_socket_in_a_thread(void)
+static void in_a_thread(void *(*does)(void *))
 {
 	pthread_t thread;
 
-	if (pthread_create(&thread, NULL, open_socket, NULL) != 0)
+	if (pthread_create(&thread, NULL, does, NULL) != 0)
 		_exit(1);
 	pthread_join(thread, NULL);
+}
+
+static void use_a_socket_in_a_thread(void)
+{
+	in_a_thread(open_socket);
+}
+
+static void *take_priority(void *opaque)
+{
+	confine_thread();
+	return priority_raise() ? opaque : NULL;
+}
+
+static void *give_priority_back(void *opaque)
+{
+	confine_thread();
+	priority_give_back();
+	return opaque;
+}
+
+static void raise_in_a_thread(void)
+{
+	in_a_thread(take_priority);
+}
+
+static void lower_in_a_thread(void)
+{
+	in_a_thread(give_priority_back);
 }
 
 /* Each line is one reason to leave with its number. */
@@ -99,6 +128,14 @@ Test(confine, an_intruder_ends_the_process)
 	skip_if_sanitized();
 	cr_expect_eq(confined_status(run_a_program), 128 + SIGSYS);
 	cr_expect_eq(confined_status(use_a_socket_in_a_thread), 128 + SIGSYS);
+}
+
+/* A thread that enters a guest gives back a priority that was lent to it, and takes none. */
+Test(confine, priority_only_goes_down)
+{
+	skip_if_sanitized();
+	cr_expect_eq(confined_status(lower_in_a_thread), 0);
+	cr_expect_eq(confined_status(raise_in_a_thread), 128 + SIGSYS);
 }
 
 Test(confine, what_is_not_needed_is_refused)
