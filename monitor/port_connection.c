@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "monitor/audit.h"
@@ -78,7 +79,7 @@ static void on_ready(void *opaque, uint32_t events)
 {
 	struct connection *connection = opaque;
 
-	(void)events;
+	connection->hung_up = connection->hung_up || (events & EPOLLHUP);
 	if (connection->state == CONNECTION_OPEN)
 		connection_queue(connection);
 }

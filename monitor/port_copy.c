@@ -268,9 +268,27 @@ static void wake_peer(struct connection *connection)
 	registry_unlock(registry);
 }
 
+/*
+ * Nothing more is read from the client, so that no read finds out when it has left: a hang-up is waited for.
+ * While the ring is full it is not: what the client has sent before it left is still delivered.
+ */
+static bool is_deaf_socket(const struct connection *connection)
+{
+	return connection->fill_over && connection->reads && connection->reads == connection->writes;
+}
+
+/* And there is nothing to write to it, which would find out that it failed. */
+static bool has_left(const struct connection *connection)
+{
+	return connection->hung_up && is_deaf_socket(connection) && !connection->n_pending &&
+	       (connection->drain_over || !ring_can_receive(&connection->ring));
+}
+
 static void want(struct connection *connection)
 {
-	uint32_t reads = connection->reads && !connection->fill_over && !connection->wants_room ? EPOLLIN : 0;
+	uint32_t reads = is_deaf_socket(connection)                                               ? EPOLLHUP
+	                 : connection->reads && !connection->fill_over && !connection->wants_room ? EPOLLIN
+	                                                                                          : 0;
 	uint32_t writes = connection->writes && connection->n_pending ? EPOLLOUT : 0;
 	int error = 0;
 
@@ -321,6 +339,8 @@ void connection_copy(struct connection *connection)
 		else
 			fills = false;
 	}
+	if (is_open(connection) && has_left(connection))
+		connection_end(connection, END_CLOSED);
 	if (is_open(connection) && connection->notify)
 		wake_peer(connection);
 	if (is_open(connection) && (connection->ring.broken || is_over(connection)))

@@ -40,6 +40,7 @@ struct connection {
 	bool fill_over;     /* descriptor to ring: nothing more */
 	bool drain_over;    /* ring to descriptor: nothing more */
 	bool wants_room;    /* the ring was full */
+	bool hung_up;       /* the client of a socket is gone, or has ended both directions */
 	bool peer_gone;     /* closed or died; what is pending is still written */
 	bool notify;        /* the peer is to be woken */
 	uint8_t *pending;   /* what the descriptor has not taken of the last message */

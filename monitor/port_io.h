@@ -56,8 +56,8 @@ ssize_t port_io_write(struct port_io *io, const void *bytes, size_t n);
 /* Whether all that was taken is the host's now. */
 bool port_io_is_flushed(struct port_io *io);
 
-/* Exactly these of EPOLLIN and EPOLLOUT are waited for; 0: nothing, not even a hang-up. -errno of epoll_ctl.
- */
+/* Exactly these of EPOLLIN, EPOLLOUT and EPOLLHUP are waited for; a hang-up comes with each of them; 0:
+ * nothing, not even that. -errno of epoll_ctl. */
 int port_io_want(struct port_io *io, uint32_t events);
 
 /* Ends one direction of a socket (SHUT_RD, SHUT_WR); elsewhere nothing. */

@@ -118,6 +118,24 @@ Test(port_cut, of_one_direction_leaves_the_other)
 	close_scene(&scene);
 }
 
+/* Nothing comes from the client any more, so that no read finds out: it has left all the same, and its place
+ * is free. */
+Test(port_cut, of_one_direction_and_a_client_that_leaves)
+{
+	struct scene scene;
+
+	open_scene(&scene);
+	world_push_quietly(&scene.world, POLICY_NO_SEND, STOP_ALL);
+	port_until_idle(&scene.world);
+	cr_expect_eq(port_used(&scene.world, "web"), 1);
+	close(scene.fd);
+	port_until_used(&scene.world, "web", 0);
+	cr_expect_eq(actor_do(&scene.world, "two", to_send(scene.handle, 1, 1, 10, NO_TIMEOUT)),
+	             CALL_PEER_CLOSED);
+	scene.fd = -1;
+	close_scene(&scene);
+}
+
 Test(port_cut, by_quarantine_and_release)
 {
 	struct scene scene;

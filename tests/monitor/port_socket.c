@@ -178,6 +178,29 @@ Test(port_socket, a_client_that_goes_is_told_of)
 	world_close(&scene.world);
 }
 
+/* Its half-close was read, nothing else is: that it has left is seen, without a turn of the loop in between;
+ * what it had sent is read first. */
+Test(port_socket, a_client_that_goes_after_its_half_close)
+{
+	struct scene scene;
+	uint64_t handle;
+	int fd;
+
+	open_scene(&scene, WEB("%s", "stream", ""));
+	fd = client_open(scene.path, SOCK_STREAM);
+	handle = port_accept(&scene.world, "two");
+	client_write(&scene.world, fd, "12345678", 8);
+	shutdown(fd, SHUT_WR);
+	port_until_idle(&scene.world);
+	cr_expect_eq(port_used(&scene.world, "web"), 1);
+	close(fd);
+	port_until_used(&scene.world, "web", 0);
+	cr_expect_eq(actor_do(&scene.world, "two", to_receive(handle, 1, NO_TIMEOUT)), 8);
+	cr_expect_eq(actor_do(&scene.world, "two", to_receive(handle, 1, NO_TIMEOUT)), 0);
+	cr_expect_eq(actor_do(&scene.world, "two", to_receive(handle, 1, NO_TIMEOUT)), CALL_PEER_CLOSED);
+	world_close(&scene.world);
+}
+
 /* So that one client cannot take every slot (H7). */
 Test(port_socket, limits_hold)
 {

@@ -152,3 +152,14 @@ void port_until_used(struct world *world, const char *name, uint32_t n)
 
 	world_until(world, is_used, &state, "connections of a port come or go");
 }
+
+void port_until_idle(struct world *world)
+{
+	const unsigned most = 2000, enough = 3;
+	unsigned n_quiet = 0;
+
+	for (unsigned n = 0; n_quiet < enough; n++) {
+		cr_assert_lt(n, most, "the loop goes round and round");
+		n_quiet = loop_step(world->monitor->loop, loop_now() + 5000000) ? 0 : n_quiet + 1;
+	}
+}

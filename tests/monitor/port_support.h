@@ -42,6 +42,8 @@ struct command to_receive(uint64_t handle, uint64_t most, uint64_t timeout);
 
 /* Connections of the port that are in use. */
 uint32_t port_used(struct world *world, const char *name);
+/* Runs the loop until nothing happens any more: a loop that goes round for nothing fails. */
+void port_until_idle(struct world *world);
 /* Runs the loop until there are so many. */
 void port_until_used(struct world *world, const char *name, uint32_t n);
 
