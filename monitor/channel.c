@@ -199,13 +199,16 @@ static int take_ends(struct channel *channel, struct domain *client, struct serv
 	return CALL_NO_SLOT;
 }
 
-static void adopt(struct channel *channel, struct channel *parent)
+static void adopt(struct channel *channel, const struct pending_connect *asked)
 {
-	channel->on_behalf = parent != NULL;
-	channel->parent = parent;
-	channel->client_sid = parent ? parent->client_sid : channel->end[SIDE_CLIENT].domain->sid;
-	if (parent)
-		parent->n_children++;
+	channel->client_sid = channel->end[SIDE_CLIENT].domain->sid;
+	channel->on_behalf = asked && asked->on_behalf;
+	if (!channel->on_behalf)
+		return;
+	channel->parent = asked->parent;
+	channel->client_sid = asked->parent ? asked->parent->client_sid : asked->identity;
+	if (channel->parent)
+		channel->parent->n_children++;
 }
 
 /* What was opened on this channel's behalf stays when it ends in order, with the identity that it has. */
@@ -231,7 +234,7 @@ static void leave_parent(struct channel *channel)
 }
 
 int channel_create(struct registry *registry, struct domain *client, struct service *service,
-                   struct channel *parent, const struct verdict *verdict, uint64_t policy_number,
+                   const struct pending_connect *asked, const struct verdict *verdict, uint64_t policy_number,
                    struct channel **out)
 {
 	struct channel *channel = calloc(1, sizeof(*channel));
@@ -247,7 +250,7 @@ int channel_create(struct registry *registry, struct domain *client, struct serv
 	channel->number = ++registry->last_channel;
 	channel->service = service;
 	channel->opened_at_policy = policy_number;
-	adopt(channel, parent);
+	adopt(channel, asked);
 	for (unsigned side = 0; side < N_SIDES; side++) {
 		enum flow_state allowed = channel->accepted ? FLOW_OPEN : FLOW_PENDING;
 

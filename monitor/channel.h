@@ -68,7 +68,8 @@ struct channel {
 	struct service *service;
 	policy_sid client_sid;  /* effective identity of the client: its own context, or whom it speaks for */
 	bool on_behalf;         /* the client is a relay that speaks for ... */
-	struct channel *parent; /* ... the client of this channel; NULL also once that has ended in order */
+	struct channel *parent; /* ... the client of this channel; NULL: that has ended in order, or of a
+	                           client of the host */
 	uint32_t n_children;
 	uint64_t opened_at_policy;
 	bool will_live[N_SIDES]; /* scratch of a judgement of all channels, oldest first */
@@ -91,15 +92,15 @@ struct flow_loss {
 
 /*
  * A channel that was granted, not accepted yet: takes both slots, queues it at
- * the service, publishes the client's record. parent is the channel on whose behalf a
- * relay connects, or NULL. CALL_NO_SLOT, CALL_BUSY (backlog), CALL_PEER_DIED (the
+ * the service, publishes the client's record. asked says on whose behalf it connects;
+ * NULL: its own. CALL_NO_SLOT, CALL_BUSY (backlog), CALL_PEER_DIED (the
  * server has ended); then nothing has changed (I7).
  *
  * A client that may hear nothing of its peer (only the flow out is allowed, without
  * flowctl) is not told of these either: it gets a channel that leads nowhere.
  */
 int channel_create(struct registry *registry, struct domain *client, struct service *service,
-                   struct channel *parent, const struct verdict *verdict, uint64_t policy_number,
+                   const struct pending_connect *asked, const struct verdict *verdict, uint64_t policy_number,
                    struct channel **channel);
 
 /* The oldest connect that waits at one of the server's services, opened; NULL: none. */

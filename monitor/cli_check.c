@@ -139,6 +139,17 @@ static bool check_clients(struct check *check, const struct manifest *manifest)
 
 /* ---- ports ---- */
 
+static size_t list_port_clients(const struct manifest_port *port, struct mention *mentions)
+{
+	for (size_t c = 0; c < port->n_clients; c++) {
+		mentions[c].context = port->clients[c].context;
+		mentions[c].line = port->clients[c].line;
+		snprintf(mentions[c].what, sizeof(mentions[c].what), "port \"%s\": uid %u", port->name,
+		         (unsigned)port->clients[c].uid);
+	}
+	return port->n_clients;
+}
+
 static size_t list_ports(const struct manifest *manifest, struct mention *mentions)
 {
 	size_t n = 0;
@@ -154,7 +165,17 @@ static size_t list_ports(const struct manifest *manifest, struct mention *mentio
 			mentions[n].line = port->line;
 			snprintf(mentions[n++].what, sizeof(mentions->what), "port \"%s\"", port->name);
 		}
+		n += list_port_clients(port, mentions + n);
 	}
+	return n;
+}
+
+static size_t most_port_contexts(const struct manifest *manifest)
+{
+	size_t n = 2 * manifest->n_ports;
+
+	for (uint32_t p = 0; p < manifest->n_ports; p++)
+		n += manifest->ports[p].n_clients;
 	return n;
 }
 
@@ -223,7 +244,7 @@ static void check_place(struct check *check, const struct manifest_port *port)
 
 static bool check_ports(struct check *check, const struct manifest *manifest)
 {
-	struct mention *mentions = calloc(2 * manifest->n_ports + 1, sizeof(*mentions));
+	struct mention *mentions = calloc(most_port_contexts(manifest) + 1, sizeof(*mentions));
 	const char **names = calloc(most_services(check) + 1, sizeof(*names));
 	bool answered = false;
 

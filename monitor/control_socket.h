@@ -21,7 +21,8 @@ struct control_socket {
 	ino_t inode;
 };
 
-/* Errors as control_open; the line names the socket and, where that is at fault, its folder. type: SOCK_SEQPACKET or SOCK_STREAM. mode: of the socket's file. */
+/* Errors as control_open; the line names the socket and, where that is at fault, its folder. type:
+ * SOCK_SEQPACKET or SOCK_STREAM. mode: of the socket's file. */
 int control_socket_open(const char *path, int type, mode_t mode, struct control_socket *socket,
                         char why[static WHY_BYTES]);
 void control_socket_close(struct control_socket *socket);

@@ -104,10 +104,10 @@ static int read_policies(const struct manifest_reader *reader, const config_sett
 /* ---- clients ---- */
 
 static int read_client(const struct manifest_reader *reader, const config_setting_t *entry,
-                       struct manifest *manifest)
+                       struct manifest_client *clients, size_t *n_clients)
 {
 	static const char *const keys[] = {"uid", "context"};
-	struct manifest_client *client = &manifest->clients[manifest->n_clients];
+	struct manifest_client *client = &clients[*n_clients];
 	uint64_t uid = UINT64_MAX;
 	const char *context;
 	int error;
@@ -126,29 +126,29 @@ static int read_client(const struct manifest_reader *reader, const config_settin
 		                     client->context);
 	if (error < 0)
 		return error;
-	for (size_t i = 0; i < manifest->n_clients; i++)
-		if (manifest->clients[i].uid == uid)
+	for (size_t i = 0; i < *n_clients; i++)
+		if (clients[i].uid == uid)
 			return read_fail(reader, entry, "a second context for uid %u", (unsigned)uid);
 	client->uid = (uid_t)uid;
 	client->line = config_setting_source_line(entry);
-	manifest->n_clients++;
+	++*n_clients;
 	return 0;
 }
 
-static int read_clients(const struct manifest_reader *reader, const config_setting_t *root,
-                        struct manifest *manifest)
+int manifest_read_clients(const struct manifest_reader *reader, const config_setting_t *group,
+                          struct manifest_client **clients, size_t *n_clients)
 {
 	config_setting_t *list;
-	int error = read_list(reader, root, "clients", MAX_CLIENTS, &list);
+	int error = read_list(reader, group, "clients", MAX_CLIENTS, &list);
 	int n = list ? config_setting_length(list) : 0;
 
 	if (error < 0 || n == 0)
 		return error;
-	manifest->clients = calloc((size_t)n, sizeof(*manifest->clients));
-	if (!manifest->clients)
+	*clients = calloc((size_t)n, sizeof(**clients));
+	if (!*clients)
 		return read_fail(reader, list, "out of memory");
 	for (int i = 0; error == 0 && i < n; i++)
-		error = read_client(reader, config_setting_get_elem(list, (unsigned)i), manifest);
+		error = read_client(reader, config_setting_get_elem(list, (unsigned)i), *clients, n_clients);
 	return error;
 }
 
@@ -241,7 +241,7 @@ static int read_monitor(const struct manifest_reader *reader, const config_setti
 	if (error == 0)
 		error = read_audit(reader, root, manifest);
 	if (error == 0)
-		error = read_clients(reader, root, manifest);
+		error = manifest_read_clients(reader, root, &manifest->clients, &manifest->n_clients);
 	return error;
 }
 

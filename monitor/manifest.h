@@ -40,6 +40,13 @@ enum port_kind {
 	PORT_FILE,
 };
 
+/* Who may use the control socket, and as what. */
+struct manifest_client {
+	uid_t uid;
+	unsigned line;
+	char context[MAX_CONTEXT_BYTES];
+};
+
 /* A labelled endpoint of the host (docs/ports.md). */
 struct manifest_port {
 	const char *manifest; /* path, for messages */
@@ -47,14 +54,16 @@ struct manifest_port {
 	char name[MAX_NAME_BYTES];
 	char context[MAX_CONTEXT_BYTES];
 	enum port_kind kind;
-	bool reads, writes;             /* STDIO: standard input, output; FILE: read, or append */
-	bool seqpacket;                 /* LISTEN, CONNECT; else a stream */
-	char to[MAX_PATH_BYTES];        /* the service that the port connects to; "": it offers one ... */
-	struct manifest_service offers; /* ... this */
-	char *path;                     /* of the socket or the file; NULL: STDIO */
-	unsigned mode;                  /* LISTEN: of the socket's file */
-	uint32_t connections;           /* at one time */
-	uint32_t per_client;            /* LISTEN: of them for one uid */
+	bool reads, writes;              /* STDIO: standard input, output; FILE: read, or append */
+	bool seqpacket;                  /* LISTEN, CONNECT; else a stream */
+	char to[MAX_PATH_BYTES];         /* the service that the port connects to; "": it offers one ... */
+	struct manifest_service offers;  /* ... this */
+	char *path;                      /* of the socket or the file; NULL: STDIO */
+	unsigned mode;                   /* LISTEN: of the socket's file */
+	uint32_t connections;            /* at one time */
+	uint32_t per_client;             /* LISTEN: of them for one uid */
+	struct manifest_client *clients; /* LISTEN: contexts of uids; others have the port's */
+	size_t n_clients;
 };
 
 struct manifest_domain {
@@ -87,13 +96,6 @@ struct manifest_guest {
 	uint64_t bulk_bytes;
 	struct manifest_domain *domains;
 	uint32_t n_domains;
-};
-
-/* Who may use the control socket, and as what. */
-struct manifest_client {
-	uid_t uid;
-	unsigned line;
-	char context[MAX_CONTEXT_BYTES];
 };
 
 /* A policy source: a sealed memfd and the name that the user gave it. */

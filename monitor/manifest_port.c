@@ -39,7 +39,7 @@ static int read_word(const struct manifest_reader *reader, const config_setting_
 /* ---- what each kind takes ---- */
 
 #define COMMON "name", "kind", "context"
-#define MOST_KEYS 10
+#define MOST_KEYS 11
 
 static const char *const kinds[] = {
 	[PORT_LISTEN] = "listen",
@@ -50,7 +50,7 @@ static const char *const kinds[] = {
 #define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
 static const char *const keys[][MOST_KEYS] = {
-	[PORT_LISTEN] = {COMMON, "socket", "type", "mode", "to", "connections", "per_client"},
+	[PORT_LISTEN] = {COMMON, "socket", "type", "mode", "to", "connections", "per_client", "clients"},
 	[PORT_CONNECT] = {COMMON, "socket", "type", "offers", "connections"},
 	[PORT_STDIO] = {COMMON, "streams", "to", "offers"},
 	[PORT_FILE] = {COMMON, "file", "access", "to", "offers", "connections"},
@@ -295,6 +295,8 @@ static int read_port(const struct manifest_reader *reader, const config_setting_
 		error = read_ends(reader, group, port);
 	if (error == 0)
 		error = read_limits(reader, group, port);
+	if (error == 0)
+		error = manifest_read_clients(reader, group, &port->clients, &port->n_clients);
 	return error;
 }
 
@@ -325,7 +327,9 @@ int manifest_read_ports(const struct manifest_reader *reader, const config_setti
 
 void manifest_free_ports(struct manifest *manifest)
 {
-	for (uint32_t i = 0; i < manifest->n_ports; i++)
+	for (uint32_t i = 0; i < manifest->n_ports; i++) {
 		free(manifest->ports[i].path);
+		free(manifest->ports[i].clients);
+	}
 	free(manifest->ports);
 }

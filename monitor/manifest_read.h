@@ -73,6 +73,10 @@ int manifest_read_ports(const struct manifest_reader *reader, const config_setti
                         struct manifest *manifest);
 void manifest_free_ports(struct manifest *manifest);
 
+/* The list "clients" of the group: { uid, context }. An array by malloc, also when it fails. */
+int manifest_read_clients(const struct manifest_reader *reader, const config_setting_t *group,
+                          struct manifest_client **clients, size_t *n_clients);
+
 /* manifest_domain.c: a service that is offered: a name, or { name; context; per_client }. */
 int manifest_read_service(const struct manifest_reader *reader, const config_setting_t *entry,
                           struct manifest_service *service);

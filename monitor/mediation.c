@@ -97,8 +97,8 @@ static void grant(struct registry *registry, struct domain *client, struct servi
 {
 	uint64_t policy_number = client->guest->monitor->posture->policy_number;
 	struct channel *channel = NULL;
-	int result = channel_create(registry, client, service, client->pending.parent, verdict, policy_number,
-	                            &channel);
+	int result =
+		channel_create(registry, client, service, &client->pending, verdict, policy_number, &channel);
 
 	if (result == CALL_OK)
 		registry->counters.connects++;
@@ -110,7 +110,11 @@ static void grant(struct registry *registry, struct domain *client, struct servi
 /* Whose identity the connect has: its own, or that of the client on whose behalf it is made. */
 static policy_sid pending_client(const struct domain *client)
 {
-	return client->pending.parent ? client->pending.parent->client_sid : client->sid;
+	const struct pending_connect *pending = &client->pending;
+
+	if (!pending->on_behalf)
+		return client->sid;
+	return pending->parent ? pending->parent->client_sid : pending->identity;
 }
 
 static struct subjects pending_subjects(const struct domain *client, const struct service *service)
@@ -126,7 +130,7 @@ static struct subjects pending_subjects(const struct domain *client, const struc
 /* What was granted to the client it speaks for bounds what it gets. */
 static void bound_by_parent(const struct pending_connect *pending, struct verdict *verdict)
 {
-	for (unsigned flow = 0; pending->on_behalf && flow < N_SIDES; flow++)
+	for (unsigned flow = 0; pending->parent && flow < N_SIDES; flow++)
 		verdict->open[flow] = verdict->open[flow] && flow_live(&pending->parent->flow[flow]);
 }
 
@@ -166,7 +170,7 @@ static bool try_connect(struct registry *registry, struct domain *client)
 		deny(registry, client, CALL_QUARANTINED);
 		return true;
 	}
-	if (client->pending.on_behalf && !client->pending.parent) {
+	if (client->pending.on_behalf && pending_client(client) == SID_NONE) {
 		conclude(registry, client, CALL_NOT_OPEN, 0);
 		return true;
 	}
@@ -214,7 +218,7 @@ static bool find_parent(struct domain *client, uint64_t guest_slot, struct chann
 }
 
 static int64_t do_connect(struct registry *registry, struct domain *client,
-                          const struct guest_request *request)
+                          const struct guest_request *request, policy_sid identity)
 {
 	struct service_name name = service_name_read(request->text);
 	const struct service *service = instance_any(registry, client->guest, &name);
@@ -235,8 +239,9 @@ static int64_t do_connect(struct registry *registry, struct domain *client,
 		.active = true,
 		.ticket = ++client->last_ticket,
 		.name = name,
-		.on_behalf = parent != NULL,
+		.on_behalf = parent || identity != SID_NONE,
 		.parent = parent,
+		.identity = identity,
 		.deadline_ns = loop_now() + client->guest->monitor->deadline_ns,
 	};
 	if (!try_connect(registry, client))
@@ -281,7 +286,7 @@ static int64_t dispatch(struct registry *registry, struct guest *guest, const st
 		return CALL_BAD_ARGUMENT;
 	switch (request->call) {
 	case HYPERCALL_CONNECT:
-		return do_connect(registry, domain, request);
+		return do_connect(registry, domain, request, SID_NONE);
 	case HYPERCALL_ACCEPT:
 		return do_accept(registry, domain);
 	case HYPERCALL_CLOSE:
@@ -300,6 +305,16 @@ int64_t mediation_request(void *owner, const struct guest_request *request)
 	struct guest *guest = owner;
 	struct registry *registry = registry_lock(guest->monitor);
 	int64_t result = guest->lost ? CALL_BAD_ARGUMENT : dispatch(registry, guest, request);
+
+	registry_unlock(registry);
+	return result;
+}
+
+int64_t mediation_connect_for(struct domain *relay, const struct guest_request *request, policy_sid identity)
+{
+	struct registry *registry = registry_lock(relay->guest->monitor);
+	int64_t result = relay->life == LIFE_RUNNING ? do_connect(registry, relay, request, identity)
+	                                             : CALL_BAD_ARGUMENT;
 
 	registry_unlock(registry);
 	return result;

@@ -25,6 +25,9 @@
 /* A machine_handlers.request; owner is the struct guest. */
 int64_t mediation_request(void *owner, const struct guest_request *request);
 
+/* Loop: a connect of a port on behalf of a client of the host, whom no guest can name; SID_NONE: its own. */
+int64_t mediation_connect_for(struct domain *relay, const struct guest_request *request, policy_sid identity);
+
 /*
  * Loop: completes what can be completed from the AVC, asks the server for the
  * rest, denies what has waited past its deadline. After a kick, an answer, or

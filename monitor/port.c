@@ -100,15 +100,15 @@ static void on_retry(void *opaque)
 static int port_init(struct ports *ports, uint32_t p, char *why)
 {
 	struct port *port = &ports->ports[p];
+	int error;
 
 	port->domain = &ports->host->domains[p];
 	port->retry = (struct loop_timer){.fn = on_retry, .opaque = port};
 	port->connections = calloc(port->from->connections, sizeof(*port->connections));
 	port->by_slot = calloc(port->from->connections, sizeof(struct connection *));
-	if (port->connections && port->by_slot)
-		return port_open(port, why);
 	snprintf(why, WHY_BYTES, "%s", strerror(ENOMEM));
-	return -ENOMEM;
+	error = port->connections && port->by_slot ? port_map_clients(port, why) : -ENOMEM;
+	return error < 0 ? error : port_open(port, why);
 }
 
 /* The ports of all manifests. */
@@ -307,6 +307,7 @@ void ports_destroy(struct monitor *monitor)
 	for (uint32_t p = 0; ports->ports && p < ports->n_ports; p++) {
 		free(ports->ports[p].connections);
 		free(ports->ports[p].by_slot);
+		free(ports->ports[p].identities);
 	}
 	free(ports->ports);
 	free(ports->scratch);

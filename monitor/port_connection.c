@@ -273,7 +273,7 @@ static bool ask(struct port *port)
 	int64_t ticket;
 
 	snprintf(request.text, sizeof(request.text), "%s", port->from->to);
-	ticket = mediation_request(port->domain->guest, &request);
+	ticket = mediation_connect_for(port->domain, &request, connection->identity);
 	if (ticket < 0) {
 		refuse(connection, (int)ticket);
 		return true;

@@ -33,6 +33,7 @@ struct connection {
 	struct port_io io[2];           /* of a socket the first is both */
 	struct port_io *reads, *writes; /* NULL: that direction has no descriptor */
 	uid_t uid;                      /* of a client */
+	policy_sid identity;            /* of a client that has a context of its own; else SID_NONE */
 	uint32_t slot;
 	uint64_t generation;
 	struct ring ring;
@@ -65,6 +66,7 @@ struct port {
 	char *base;                   /* CONNECT: the socket's name there */
 	struct control_socket socket; /* LISTEN */
 	bool listening;
+	policy_sid *identities; /* LISTEN: of from->clients */
 	struct loop_timer retry;
 	uint64_t refused, refused_told; /* clients */
 	uint64_t told_ns;
@@ -94,6 +96,8 @@ int port_dial(struct port *port);
 
 void port_listen(struct port *port);
 void port_unlisten(struct port *port);
+/* Contexts of clients. -EINVAL: the policy does not know one; -ENOMEM. */
+int port_map_clients(struct port *port, char why[static WHY_BYTES]);
 
 /* ---- port_connection.c: from nothing to an open ring, and back ---- */
 

@@ -6,11 +6,14 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "monitor/port_internal.h"
+#include "monitor/posture.h"
 
 static void tell_refused(struct port *port)
 {
@@ -33,6 +36,42 @@ static uint32_t connections_of(const struct port *port, uid_t uid)
 	return n;
 }
 
+int port_map_clients(struct port *port, char why[static WHY_BYTES])
+{
+	const struct manifest_port *from = port->from;
+	struct posture *posture = port->ports->monitor->posture;
+	struct registry *registry;
+	int error = 0;
+
+	port->identities = calloc(from->n_clients + 1, sizeof(*port->identities));
+	if (!port->identities) {
+		snprintf(why, WHY_BYTES, "%s", strerror(ENOMEM));
+		return -ENOMEM;
+	}
+	registry = registry_lock(port->ports->monitor);
+	for (size_t i = 0; error == 0 && i < from->n_clients; i++) {
+		const struct manifest_client *client = &from->clients[i];
+
+		error = sid_intern(posture->sids, client->context, &port->identities[i]);
+		if (error == 0 && !sid_known(posture->sids, port->identities[i]))
+			error = -EINVAL;
+		if (error < 0)
+			snprintf(why, WHY_BYTES,
+			         "%.120s:%u: the policy does not know the context %s of uid %u",
+			         from->manifest, client->line, client->context, (unsigned)client->uid);
+	}
+	registry_unlock(registry);
+	return error;
+}
+
+static policy_sid identity_of(const struct port *port, uid_t uid)
+{
+	for (size_t i = 0; i < port->from->n_clients; i++)
+		if (port->from->clients[i].uid == uid)
+			return port->identities[i];
+	return SID_NONE;
+}
+
 /* Takes fd. */
 static void let_in(struct port *port, int fd)
 {
@@ -49,6 +88,7 @@ static void let_in(struct port *port, int fd)
 		return;
 	}
 	connection->uid = who.uid;
+	connection->identity = identity_of(port, who.uid);
 	if (connection_attach(connection, fd, fd) < 0)
 		port->refused++;
 	else

@@ -193,6 +193,8 @@ static void intern_manifest(struct sid_table *sids, const struct manifest *manif
 		sid_intern(sids, manifest->ports[p].context, &sid);
 		if (manifest->ports[p].offers.context[0])
 			sid_intern(sids, manifest->ports[p].offers.context, &sid);
+		for (size_t c = 0; c < manifest->ports[p].n_clients; c++)
+			sid_intern(sids, manifest->ports[p].clients[c].context, &sid);
 	}
 	for (size_t c = 0; c < manifest->n_clients; c++)
 		sid_intern(sids, manifest->clients[c].context, &sid);

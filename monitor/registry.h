@@ -63,7 +63,8 @@ struct pending_connect {
 	uint64_t ticket;
 	struct service_name name;
 	bool on_behalf;         /* of the client of ... */
-	struct channel *parent; /* ... this channel; NULL: it has ended meanwhile */
+	struct channel *parent; /* ... this channel; NULL: it has ended meanwhile, or ... */
+	policy_sid identity;    /* ... of a client of the host (port_listen.c); else SID_NONE */
 	uint64_t deadline_ns;
 };
 

@@ -201,12 +201,18 @@ static json_t *flow_json(struct channel *channel, enum channel_side side)
 
 static json_t *channel_json(struct monitor *monitor, struct channel *channel)
 {
-	return json_pack("{s:I s:I s:s s:I s:o s:o s:[o o]}", "channel", (json_int_t)channel->number,
-	                 "generation", (json_int_t)channel->end[SIDE_CLIENT].generation, "service",
-	                 channel->service->name, "opened_at_policy", (json_int_t)channel->opened_at_policy,
-	                 "client", end_json(monitor, &channel->end[SIDE_CLIENT]), "server",
-	                 end_json(monitor, &channel->end[SIDE_SERVER]), "flows",
-	                 flow_json(channel, SIDE_CLIENT), flow_json(channel, SIDE_SERVER));
+	json_t *json =
+		json_pack("{s:I s:I s:s s:I s:o s:o s:[o o]}", "channel", (json_int_t)channel->number,
+	                  "generation", (json_int_t)channel->end[SIDE_CLIENT].generation, "service",
+	                  channel->service->name, "opened_at_policy", (json_int_t)channel->opened_at_policy,
+	                  "client", end_json(monitor, &channel->end[SIDE_CLIENT]), "server",
+	                  end_json(monitor, &channel->end[SIDE_SERVER]), "flows",
+	                  flow_json(channel, SIDE_CLIENT), flow_json(channel, SIDE_SERVER));
+
+	if (channel->on_behalf)
+		json_object_set_new(json, "on_behalf_of",
+		                    json_string(context_of(monitor, channel->client_sid)));
+	return json;
 }
 
 json_t *view_channels(struct monitor *monitor)

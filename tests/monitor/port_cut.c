@@ -4,9 +4,12 @@
  * change.
  */
 #include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "monitor/view.h"
 #include "tests/monitor/port_support.h"
 
 struct scene {
@@ -167,6 +170,63 @@ Test(port_cut, by_relabel)
 	cr_expect_eq(port_used(&scene.world, "web"), 1, "three_t may do all that one_t may");
 	change_quietly(&scene.world, of_host(to_relabel("web", SUBJECT("four_t"))), 2);
 	expect_closed(&scene);
+	close_scene(&scene);
+}
+
+/*
+ * Clients that have a context of their own, by their uid: policy asks about that, the service sees it, and a
+ * push cuts them without the port's other clients.
+ */
+#define SELF_MAY                                                                                             \
+	"(call can_connect (one_t two_t)) (call can_connect (three_t two_t)) (call can_relay (one_t "        \
+	"three_t))"
+#define SELF_MAY_NOT "(call can_connect (one_t two_t)) (call can_relay (one_t three_t))"
+#define NO_RELAY "(call can_connect (one_t two_t)) (call can_connect (three_t two_t))"
+
+static void expect_self(struct scene *scene, bool may)
+{
+	char byte;
+
+	close(scene->fd);
+	scene->fd = client_open(scene->world.monitor->ports->ports[0].from->path, SOCK_STREAM);
+	if (may)
+		scene->handle = port_accept(&scene->world, "two");
+	else
+		cr_expect_eq(client_read(&scene->world, scene->fd, &byte, 1), 0, "nobody is let in");
+}
+
+static void expect_listed(struct scene *scene)
+{
+	json_t *channels = view_channels(scene->world.monitor), *first = json_array_get(channels, 0);
+
+	cr_expect_str_eq(json_string_value(json_object_get(first, "on_behalf_of")), SUBJECT("three_t"));
+	json_decref(channels);
+}
+
+Test(port_cut, of_clients_with_a_context_of_their_own)
+{
+	struct scene scene;
+	char entry[1024];
+	json_t *report;
+
+	snprintf(entry, sizeof(entry), WEB("%s", "stream", "clients = ( { uid = %u; context = \"%s\"; } );"),
+	         test_path("web.sock"), (unsigned)geteuid(), SUBJECT("three_t"));
+	port_open_world(&scene.world, entry, "");
+	scene.fd = -1;
+	expect_self(&scene, false); /* open.cil lets one_t relay for nobody */
+	free(audit_await(&scene.world, "specify_client"));
+	world_push_quietly(&scene.world, policy_of(SELF_MAY), STOP_ALL);
+	expect_self(&scene, true);
+	expect_listed(&scene);
+	report = world_push(&scene.world, policy_of(SELF_MAY_NOT), STOP_ALL);
+	cr_expect_eq(report_number(report, "flows.cut"), 2);
+	json_decref(report);
+	expect_closed(&scene);
+	world_push_quietly(&scene.world, policy_of(SELF_MAY), STOP_ALL);
+	expect_self(&scene, true);
+	world_push_quietly(&scene.world, policy_of(NO_RELAY), STOP_ALL);
+	expect_closed(&scene);
+	expect_self(&scene, false);
 	close_scene(&scene);
 }
 

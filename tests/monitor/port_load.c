@@ -1,9 +1,8 @@
 /*
- * Many clients with long messages, a slow reader among them, while pushes cut a random half of the ports that
- * they came through: nothing is written to a client after its cut, nothing is lost on kept ones, memory stays
- * flat (I1, I4, H7).
+ * Many clients of one port with long messages, a slow reader among them, while pushes cut a random half:
+ * nothing is written to a client after its cut, nothing is lost on kept ones, memory stays flat (I1, I4, H7).
  *
- * All connections of a port share its label, so that a push cuts them together: there are several ports. 64
+ * Clients get their labels by their uids, which takes root; else each label has a port of its own. 64
  * connections; PORTCULLIS_LOAD=1000 makes it as many.
  */
 #include <errno.h>
@@ -11,11 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/monitor/port_support.h"
 
-#define N_PORTS 8u
+#define N_LABELS 8u
+#define FIRST_UID 61000u
 #define MESSAGE_BYTES 65536u
 #define UNDER_WAY 3u
 #define ROUNDS 10u
@@ -23,7 +24,7 @@
 
 struct client {
 	int fd; /* -1: cut */
-	unsigned port;
+	unsigned label;
 	uint64_t sent, got, goal;
 };
 
@@ -31,28 +32,62 @@ struct load {
 	struct world world;
 	struct client *clients;
 	size_t n;
-	unsigned allowed; /* bit i: port i */
 };
 
 static char message[MESSAGE_BYTES];
 
-/* Both ways between the server and these ports. For as long as the process lives. */
+static bool one_port(void)
+{
+	return getuid() == 0;
+}
+
+/* Both ways between the server and these labels. For as long as the process lives. */
 static policy_files policy_for(unsigned allowed)
 {
 	static policy_files kept[ROUNDS + 1];
 	static unsigned n_kept;
-	char rules[4096] = "";
-	size_t n = 0;
+	char rules[4096] = "(type all_t) (call a_domain (all_t))\n";
+	size_t n = strlen(rules);
 
-	for (unsigned p = 0; p < N_PORTS; p++) {
-		n += (size_t)snprintf(rules + n, sizeof(rules) - n, "(type p%u_t)\n(call a_domain (p%u_t))\n",
-		                      p, p);
+	for (unsigned p = 0; p < N_LABELS; p++) {
+		n += (size_t)snprintf(rules + n, sizeof(rules) - n,
+		                      "(type p%u_t) (call a_domain (p%u_t)) (call can_relay (all_t p%u_t))\n",
+		                      p, p, p);
 		if (allowed & 1u << p)
 			n += (size_t)snprintf(rules + n, sizeof(rules) - n,
 			                      "(call can_connect (p%u_t two_t))\n", p);
 	}
 	cr_assert_lt(n_kept, ROUNDS + 1);
 	return kept[n_kept++] = policy_of(rules);
+}
+
+static size_t list_one_port(char *text, size_t bytes, size_t n_clients)
+{
+	size_t n = (size_t)snprintf(
+		text, bytes,
+		"{ name = \"all\"; kind = \"listen\"; context = \"system_u:system_r:all_t:s0\"; type = "
+		"\"seqpacket\"; socket = \"%s\"; mode = \"0666\"; to = \"svc\"; connections = %zu; clients = "
+		"(",
+		test_path("all"), n_clients + 8);
+
+	for (unsigned p = 0; p < N_LABELS; p++)
+		n += (size_t)snprintf(text + n, bytes - n,
+		                      "%s{ uid = %u; context = \"system_u:system_r:p%u_t:s0\"; }",
+		                      p ? ", " : " ", FIRST_UID + p, p);
+	return n + (size_t)snprintf(text + n, bytes - n, " ); }");
+}
+
+static size_t list_ports(char *text, size_t bytes, size_t n_clients)
+{
+	size_t n = 0;
+
+	for (unsigned p = 0; p < N_LABELS; p++)
+		n += (size_t)snprintf(
+			text + n, bytes - n,
+			"%s{ name = \"p%u\"; kind = \"listen\"; context = \"system_u:system_r:p%u_t:s0\"; "
+			"type = \"seqpacket\"; socket = \"%s\"; to = \"svc\"; connections = %zu; }",
+			p ? ",\n" : "", p, p, test_path("%u", p), n_clients / N_LABELS + 1);
+	return n;
 }
 
 static const char *manifest_for(size_t n_clients)
@@ -65,12 +100,7 @@ static const char *manifest_for(size_t n_clients)
 			"two_t") "\"; offers = ( \"svc\" ); } );\nports = (\n",
 		n_clients * 80 + 1024, n_clients + 16);
 
-	for (unsigned p = 0; p < N_PORTS; p++)
-		n += (size_t)snprintf(
-			text + n, sizeof(text) - n,
-			"%s{ name = \"p%u\"; kind = \"listen\"; context = \"system_u:system_r:p%u_t:s0\"; "
-			"type = \"seqpacket\"; socket = \"%s/%u\"; to = \"svc\"; connections = %zu; }",
-			p ? ",\n" : "", p, p, test_folder(), p, n_clients / N_PORTS + 1);
+	n += (one_port() ? list_one_port : list_ports)(text + n, sizeof(text) - n, n_clients);
 	snprintf(text + n, sizeof(text) - n, " );\n");
 	return text;
 }
@@ -80,10 +110,25 @@ static bool is_slow(const struct load *load, const struct client *client)
 	return client == &load->clients[0];
 }
 
+static const char *path_of(unsigned label)
+{
+	static char path[256];
+
+	if (one_port())
+		snprintf(path, sizeof(path), "%s/all", test_folder());
+	else
+		snprintf(path, sizeof(path), "%s/%u", test_folder(), label);
+	return path;
+}
+
 static void enter(struct client *client)
 {
-	*client = (struct client){.fd = client_open(test_path("%u", client->port), SOCK_SEQPACKET),
-	                          .port = client->port};
+	unsigned label = client->label;
+
+	if (one_port())
+		cr_assert_eq(seteuid(FIRST_UID + label), 0, "%m");
+	*client = (struct client){.fd = client_open(path_of(label), SOCK_SEQPACKET), .label = label};
+	cr_assert_eq(seteuid(getuid()), 0, "%m");
 }
 
 /* Takes what is there: the next numbers, each once. Bytes of the last call: 0 at the end, -errno. */
@@ -139,7 +184,7 @@ static void expect_cut(struct client *client)
 
 	if (end == -ECONNRESET)
 		end = take(client);
-	cr_assert_eq(end, 0, "port %u: a client that was cut is still connected", client->port);
+	cr_assert_eq(end, 0, "label %u: a client that was cut is still connected", client->label);
 	close(client->fd);
 	client->fd = -1;
 }
@@ -148,16 +193,16 @@ static void round_of(struct load *load)
 {
 	unsigned allowed = 0;
 
-	while (__builtin_popcount(allowed) < (int)N_PORTS / 2)
-		allowed |= 1u << (unsigned)rand() % N_PORTS;
+	while (__builtin_popcount(allowed) < (int)N_LABELS / 2)
+		allowed |= 1u << (unsigned)rand() % N_LABELS;
 	world_push_quietly(&load->world, policy_for(allowed), STOP_ALL);
 	for (size_t i = 0; i < load->n; i++)
-		if (load->clients[i].fd >= 0 && !(allowed & 1u << load->clients[i].port))
+		if (load->clients[i].fd >= 0 && !(allowed & 1u << load->clients[i].label))
 			expect_cut(&load->clients[i]);
 	for (size_t i = 0; i < load->n; i++) {
 		struct client *client = &load->clients[i];
 
-		if (client->fd < 0 && (allowed & 1u << client->port)) {
+		if (client->fd < 0 && (allowed & 1u << client->label)) {
 			enter(client);
 			world_turn(&load->world);
 		}
@@ -177,13 +222,14 @@ Test(port_load, pushes_that_cut_half)
 	files.rlim_cur = files.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &files);
 	srand(SEED);
+	cr_assert_eq(chmod(test_folder(), 0711), 0); /* others come in */
 	load.clients = calloc(load.n, sizeof(*load.clients));
 	world_open(&load.world, &(struct world_options){.manifest = manifest_for(load.n),
-	                                                .policy = policy_for((1u << N_PORTS) - 1),
+	                                                .policy = policy_for((1u << N_LABELS) - 1),
 	                                                .quiet = true,
 	                                                .not_ready = true});
 	for (size_t i = 0; i < load.n; i++) {
-		load.clients[i].port = (unsigned)(i % N_PORTS);
+		load.clients[i].label = (unsigned)(i % N_LABELS);
 		enter(&load.clients[i]);
 		load.clients[i].goal = 2;
 		if (i % 16 == 15)
