@@ -282,7 +282,7 @@ DEPS := gcc make pkg-config libsepol-dev libxxhash-dev libconfig-dev libjansson-
         libcriterion-dev libsodium-dev xxhash python3 policycoreutils-python-utils libexpat1-dev libvirt-dev
 
 # Clients of libvirt that tests run; the program needs none of them.
-TEST_DEPS := libvirt-clients python3-libvirt prometheus-libvirt-exporter collectd-core
+TEST_DEPS := socat python3 libvirt-clients python3-libvirt prometheus-libvirt-exporter collectd-core
 
 CHECK_DEPS := clang-format clang-tidy cppcheck spin
 

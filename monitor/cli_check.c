@@ -393,6 +393,12 @@ static int print_result(const struct cli_call *call, struct check *check)
 			printf("guest %s: %u vCPUs, %u domains\n", guest->name, guest->n_vcpus,
 			       guest->n_domains);
 		}
+	for (size_t m = 0; m < check->n_manifests; m++)
+		for (uint32_t p = 0; p < check->manifests[m]->n_ports; p++) {
+			const struct manifest_port *port = &check->manifests[m]->ports[p];
+
+			printf("port %s: %s\n", port->name, port->path ? port->path : "standard streams");
+		}
 	printf("policy: %u types, %u rules, %u booleans%s\n", offline->n_types, offline->n_rules,
 	       offline->n_booleans, offline->mls ? ", levels" : "");
 	return status;

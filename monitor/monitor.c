@@ -178,7 +178,8 @@ int monitor_start(struct monitor *monitor, char why[static WHY_BYTES])
 	int error;
 
 	monitor->started = true;
-	audit_notice(monitor->audit, "PORTCULLIS_START", "policy=1 guests=%u", monitor->registry->n_guests);
+	audit_notice(monitor->audit, "PORTCULLIS_START", "policy=1 guests=%u",
+	             monitor->registry->n_guests - (monitor->ports ? 1 : 0));
 	error = lifecycle_launch(monitor, why);
 	for (uint32_t g = 0; g < monitor->registry->n_guests && error == 0; g++)
 		if (monitor->registry->guests[g]->is_host)
