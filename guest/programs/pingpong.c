@@ -3,6 +3,8 @@
  *
  *	pingpong client SERVICE BATCH...	runs the next batch each time the host wakes it
  *	pingpong serve				answers one client until it closes
+ *	pingpong relay OWN SERVICE BATCH...	as client, on behalf of the one that connects to OWN
+ *	pingpong principal OWN			that one
  *
  * A batch is KIND:BYTES:ROUND_TRIPS:MESSAGES: so many timed round trips, then so
  * many messages one way and one answer. The kinds:
@@ -10,6 +12,7 @@
  *	m	both ends look until there is something, for MOST_TICKS before they sleep
  *	u	the same, but the ring's looks at its slot record go to a private copy: what they
  *		cost is the difference. (A cut it would then notice by the zero pages alone.)
+ *	i	as m, and the server asks for each message who sent it, and compares
  *	s	both ends sleep when there is nothing at the first look
  *
  * and those whose "round trip" is something else, without messages:
@@ -41,7 +44,8 @@ struct end {
 	struct channel *channel;
 	const uint64_t *word;
 	uint64_t private_word;
-	char kind; /* 0 between batches: the library's own way of waiting */
+	const char *peer; /* the context that it had when the channel was opened */
+	char kind;        /* 0 between batches: the library's own way of waiting */
 };
 
 static uint64_t read_tsc(void)
@@ -54,6 +58,12 @@ static uint64_t read_tsc(void)
 
 static void end_open(struct end *end, struct channel *channel)
 {
+	static char context[MAX_CONTEXT_BYTES];
+	struct channel_info info;
+
+	DOMAIN_ASSERT(channel_info(channel, &info) == CALL_OK);
+	memcpy(context, info.peer_context, strlen(info.peer_context) + 1);
+	end->peer = context;
 	end->channel = channel;
 	end->word = channel->ring.word;
 	end->private_word = *end->word;
@@ -70,7 +80,7 @@ static uint64_t patience(const struct end *end, uint64_t *until)
 {
 	uint64_t now;
 
-	if (end->kind != 'm' && end->kind != 'u')
+	if (end->kind != 'm' && end->kind != 'u' && end->kind != 'i')
 		return FOREVER;
 	now = read_tsc();
 	if (*until == 0)
@@ -116,6 +126,15 @@ static void receive(struct end *end, size_t bytes)
 	while (result == CALL_AGAIN)
 		result = channel_receive(end->channel, buffer, MAX_BYTES, patience(end, &until));
 	DOMAIN_ASSERT(result == (int64_t)bytes);
+}
+
+/* What a server does that gives each client what is that client's. */
+static void identify(const struct end *end)
+{
+	struct channel_info info;
+
+	DOMAIN_ASSERT(channel_info(end->channel, &info) == CALL_OK &&
+	              strcmp(info.peer_context, end->peer) == 0);
 }
 
 /* ---- the client ---- */
@@ -199,7 +218,7 @@ static void stream(struct end *end, const struct batch *batch)
 
 static bool has_messages(uint64_t kind)
 {
-	return kind == 'm' || kind == 'u' || kind == 's';
+	return kind == 'm' || kind == 'u' || kind == 's' || kind == 'i';
 }
 
 static void run(struct end *end, const char *service, const struct batch *batch)
@@ -261,12 +280,24 @@ static bool parse(const char *text, struct batch *batch)
 	       batch->bytes <= channel_max_bytes() && batch->bytes <= MAX_BYTES;
 }
 
-static int client(const char *service, char **texts, int n)
+/* own: NULL, or the service at which the one connects on whose behalf this is. */
+static int connect_as(const char *own, const char *service, struct channel **channel)
+{
+	struct channel *principal;
+	int result = CALL_OK;
+
+	if (own == NULL)
+		return channel_connect(service, ACCEPT_PATIENCE, channel);
+	result = channel_accept(ACCEPT_PATIENCE, &principal);
+	return result == CALL_OK ? channel_connect_for(service, principal, ACCEPT_PATIENCE, channel) : result;
+}
+
+static int client(const char *own, const char *service, char **texts, int n)
 {
 	static struct batch batches[MAX_ARGUMENTS];
 	struct channel *channel;
 	struct end end;
-	int result = channel_connect(service, ACCEPT_PATIENCE, &channel);
+	int result = connect_as(own, service, &channel);
 
 	for (int i = 0; i < n; i++)
 		if (!parse(texts[i], &batches[i]))
@@ -285,6 +316,17 @@ static int client(const char *service, char **texts, int n)
 		wait_for_host(seen);
 		run(&end, service, &batches[i]);
 	}
+}
+
+/* Keeps its channel for as long as the relay does. */
+static int principal(const char *service)
+{
+	struct channel *channel;
+
+	if (channel_connect(service, ACCEPT_PATIENCE, &channel) != CALL_OK)
+		return STATUS_FAILED;
+	(void)channel_receive(channel, buffer, MAX_BYTES, FOREVER);
+	return STATUS_OK;
 }
 
 /* ---- the server ---- */
@@ -309,10 +351,15 @@ static void answer(struct end *end, const struct batch *batch)
 		return;
 	for (uint64_t i = 0; i < PINGPONG_WARM_UP + batch->n_round_trips; i++) {
 		receive(end, batch->bytes);
+		if (batch->kind == 'i')
+			identify(end);
 		send(end, buffer, batch->bytes);
 	}
-	for (uint64_t i = 0; i < batch->n_messages; i++)
+	for (uint64_t i = 0; i < batch->n_messages; i++) {
 		receive(end, batch->bytes);
+		if (batch->kind == 'i')
+			identify(end);
+	}
 	if (batch->n_messages)
 		send(end, buffer, 1);
 }
@@ -341,8 +388,13 @@ int main(int argc, char **argv)
 	DOMAIN_ASSERT(buffer != NULL);
 	if (argc == 2 && strcmp(argv[1], "serve") == 0)
 		return serve();
+	if (argc == 3 && strcmp(argv[1], "principal") == 0)
+		return principal(argv[2]);
 	if (argc >= 4 && argc < (int)MAX_ARGUMENTS && strcmp(argv[1], "client") == 0)
-		return client(argv[2], &argv[3], argc - 3);
-	log_line("usage: pingpong client SERVICE KIND:BYTES:ROUND_TRIPS:MESSAGES... | pingpong serve");
+		return client(NULL, argv[2], &argv[3], argc - 3);
+	if (argc >= 5 && argc < (int)MAX_ARGUMENTS && strcmp(argv[1], "relay") == 0)
+		return client(argv[2], argv[3], &argv[4], argc - 4);
+	log_line("usage: pingpong client SERVICE KIND:BYTES:ROUND_TRIPS:MESSAGES... | pingpong serve | "
+	         "pingpong relay OWN SERVICE KIND:BYTES:ROUND_TRIPS:MESSAGES... | pingpong principal OWN");
 	return STATUS_USAGE;
 }

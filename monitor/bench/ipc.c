@@ -29,6 +29,8 @@ static const char help[] =
 	"  raw-shared-memory   two threads of the host, one page, no check: the floor\n"
 	"  channel             two domains on two vCPUs\n"
 	"  channel-unmediated  the same, but the ring does not look at what the host says of its slot\n"
+	"  channel-identified  the same as channel, and the server asks for each message who sent it\n"
+	"  channel-on-behalf   the same as channel, opened by a relay with its client's identity\n"
 	"  channel-sleeping    two domains on two vCPUs that sleep whenever there is nothing\n"
 	"  channel-same-vcpu   two domains that take turns on one vCPU\n"
 	"  channel-two-guests  two domains in two guests\n"
@@ -37,8 +39,9 @@ static const char help[] =
 	"  unix-seqpacket      two threads of the host, an AF_UNIX SOCK_SEQPACKET pair\n"
 	"\n"
 	"All run on the same two cores, one after the other in every round, because ratios hold where\n"
-	"figures drift. The first three spin, and channel-two-guests; the others sleep (in the guest's "
+	"figures drift. The first five spin, and channel-two-guests; the others sleep (in the guest's "
 	"kernel, or the host's).\n"
+	"memcpy is one core that copies within its caches: no handover at all.\n"
 	"At the end 100,000 messages are counted against the exits that the vCPUs took meanwhile.\n"
 	"\n"
 	"  --rounds       10 if not given\n"
@@ -53,6 +56,8 @@ enum transport {
 	TRANSPORT_RAW,
 	TRANSPORT_CHANNEL,
 	TRANSPORT_UNMEDIATED,
+	TRANSPORT_IDENTIFIED,
+	TRANSPORT_ON_BEHALF,
 	TRANSPORT_SLEEPING,
 	TRANSPORT_SAME_VCPU,
 	TRANSPORT_TWO_GUESTS,
@@ -63,7 +68,8 @@ enum transport {
 };
 
 static const char *const names[N_TRANSPORTS] = {"raw-shared-memory",   "channel",
-                                                "channel-unmediated",  "channel-sleeping",
+                                                "channel-unmediated",  "channel-identified",
+                                                "channel-on-behalf",   "channel-sleeping",
                                                 "channel-same-vcpu",   "channel-two-guests",
                                                 "two-guests-sleeping", "pipe",
                                                 "unix-seqpacket"};
@@ -88,6 +94,8 @@ struct measurement {
 	struct ipc_guest *guest;
 	int cores[2];
 	struct cell cell[N_TRANSPORTS][N_SIZES];
+	double *copy_rate[N_SIZES]; /* memcpy's bytes a second, one for each round */
+	struct stats copy[N_SIZES];
 	uint64_t exits;
 };
 
@@ -185,6 +193,9 @@ static int take_cores(struct measurement *m, cpu_set_t *before, char why[static 
 
 static int cells_create(struct measurement *m)
 {
+	for (size_t s = 0; s < N_SIZES; s++)
+		if (!(m->copy_rate[s] = calloc(m->options->n_rounds, sizeof(double))))
+			return -ENOMEM;
 	for (unsigned t = 0; t < N_TRANSPORTS; t++)
 		for (size_t s = 0; s < N_SIZES; s++) {
 			struct cell *cell = &m->cell[t][s];
@@ -219,6 +230,8 @@ static int guest_open(struct measurement *m, struct launcher *launcher, char why
 	for (size_t s = 0; s < N_SIZES; s++) {
 		add_batch(&plan, PAIR_TWO_VCPUS, &m->cell[TRANSPORT_CHANNEL][s], sizes[s], IPC_SPINNING);
 		add_batch(&plan, PAIR_TWO_VCPUS, &m->cell[TRANSPORT_UNMEDIATED][s], sizes[s], IPC_UNMEDIATED);
+		add_batch(&plan, PAIR_TWO_VCPUS, &m->cell[TRANSPORT_IDENTIFIED][s], sizes[s], IPC_IDENTIFIED);
+		add_batch(&plan, PAIR_ON_BEHALF, &m->cell[TRANSPORT_ON_BEHALF][s], sizes[s], IPC_SPINNING);
 		add_batch(&plan, PAIR_TWO_VCPUS, &m->cell[TRANSPORT_SLEEPING][s], sizes[s], IPC_SLEEPING);
 		add_batch(&plan, PAIR_ONE_VCPU, &m->cell[TRANSPORT_SAME_VCPU][s], sizes[s], IPC_SLEEPING);
 		add_batch(&plan, PAIR_TWO_GUESTS, &m->cell[TRANSPORT_TWO_GUESTS][s], sizes[s], IPC_SPINNING);
@@ -259,20 +272,24 @@ static int run_cell(struct measurement *m, enum transport transport, size_t size
 		[TRANSPORT_PIPE] = RAW_PIPE,
 		[TRANSPORT_SEQPACKET] = RAW_SEQPACKET,
 	};
+	static const enum ipc_pair pairs[N_TRANSPORTS] = {
+		[TRANSPORT_RAW] = N_PAIRS,
+		[TRANSPORT_PIPE] = N_PAIRS,
+		[TRANSPORT_SEQPACKET] = N_PAIRS,
+		[TRANSPORT_ON_BEHALF] = PAIR_ON_BEHALF,
+		[TRANSPORT_SAME_VCPU] = PAIR_ONE_VCPU,
+		[TRANSPORT_TWO_GUESTS] = PAIR_TWO_GUESTS,
+		[TRANSPORT_GUESTS_SLEEPING] = PAIR_TWO_GUESTS,
+	};
 	struct cell *cell = &m->cell[transport][size];
 	double *times = cell->round_trip_us + (size_t)round * cell->n_round_trips;
 	double stream_us = 0;
 	int error;
 
-	if (transport == TRANSPORT_CHANNEL || transport == TRANSPORT_UNMEDIATED ||
-	    transport == TRANSPORT_SLEEPING)
-		error = run_channel(m, PAIR_TWO_VCPUS, times, &stream_us, why);
-	else if (transport == TRANSPORT_TWO_GUESTS || transport == TRANSPORT_GUESTS_SLEEPING)
-		error = run_channel(m, PAIR_TWO_GUESTS, times, &stream_us, why);
-	else if (transport == TRANSPORT_SAME_VCPU)
-		error = run_channel(m, PAIR_ONE_VCPU, times, &stream_us, why);
-	else
+	if (pairs[transport] == N_PAIRS)
 		error = run_raw(m, kinds[transport], cell, sizes[size], times, &stream_us, why);
+	else
+		error = run_channel(m, pairs[transport], times, &stream_us, why);
 	if (stream_us > 0)
 		cell->bytes_per_second[round] = (double)cell->n_messages * sizes[size] / stream_us * 1e6;
 	return error;
@@ -283,12 +300,14 @@ static int run_rounds(struct measurement *m, struct progress *progress, char why
 	int error = 0;
 
 	for (uint32_t round = 0; round < m->options->n_rounds; round++)
-		for (size_t s = 0; s < N_SIZES; s++)
+		for (size_t s = 0; s < N_SIZES; s++) {
+			m->copy_rate[s][round] = raw_copy_rate(sizes[s]);
 			for (unsigned t = 0; t < N_TRANSPORTS && error == 0; t++) {
 				progress_step(progress, "round %u of %u, %u bytes, %s", round + 1,
 				              m->options->n_rounds, sizes[s], names[t]);
 				error = run_cell(m, (enum transport)t, s, round, why);
 			}
+		}
 	return error;
 }
 
@@ -302,6 +321,8 @@ static void evaluate(struct measurement *m)
 			                            (size_t)m->options->n_rounds * cell->n_round_trips);
 			cell->rate = stats_of(cell->bytes_per_second, m->options->n_rounds);
 		}
+	for (size_t s = 0; s < N_SIZES; s++)
+		m->copy[s] = stats_of(m->copy_rate[s], m->options->n_rounds);
 }
 
 static int measure(struct measurement *m, struct launcher *launcher, char why[static WHY_BYTES])
@@ -334,18 +355,22 @@ static int measure(struct measurement *m, struct launcher *launcher, char why[st
 
 static int print_json(const struct measurement *m)
 {
-	json_t *rows = json_array();
+	json_t *rows = json_array(), *copies = json_array();
 	json_t *json;
 
+	for (size_t s = 0; s < N_SIZES; s++)
+		json_array_append_new(copies, json_pack("{s:i s:f}", "bytes", (int)sizes[s],
+		                                        "bytes_per_second", m->copy[s].median));
 	for (unsigned t = 0; t < N_TRANSPORTS; t++)
 		for (size_t s = 0; s < N_SIZES; s++)
 			json_array_append_new(rows, json_pack("{s:s s:i s:o s:f}", "transport", names[t],
 			                                      "bytes", (int)sizes[s], "round_trip",
 			                                      stats_json(&m->cell[t][s].round_trip),
 			                                      "bytes_per_second", m->cell[t][s].rate.median));
-	json = json_pack("{s:o s:[i i] s:i s:i s:I s:f}", "rows", rows, "cores", m->cores[0], m->cores[1],
-	                 "rounds", (int)m->options->n_rounds, "exit_messages", (int)EXIT_MESSAGES, "exits",
-	                 (json_int_t)m->exits, "exits_per_message", (double)m->exits / EXIT_MESSAGES);
+	json = json_pack("{s:o s:o s:[i i] s:i s:i s:I s:f}", "rows", rows, "memcpy", copies, "cores",
+	                 m->cores[0], m->cores[1], "rounds", (int)m->options->n_rounds, "exit_messages",
+	                 (int)EXIT_MESSAGES, "exits", (json_int_t)m->exits, "exits_per_message",
+	                 (double)m->exits / EXIT_MESSAGES);
 	if (!json) {
 		fputs("portcullis bench ipc: out of memory\n", stderr);
 		return 1;
@@ -386,16 +411,20 @@ static void print_figure(const struct measurement *m, enum figure figure)
 		"Round trip, median, times that of raw-shared-memory",
 		"One way, MB a second",
 	};
-	struct table *table = table_create(1 + N_TRANSPORTS);
+	bool copies = figure == FIGURE_RATE;
+	struct table *table = table_create(1 + N_TRANSPORTS + copies);
 
 	table_cell(table, "bytes");
 	for (unsigned t = 0; t < N_TRANSPORTS; t++)
 		table_cell(table, "%s", names[t]);
+	if (copies)
+		table_cell(table, "memcpy");
 	for (size_t s = 0; s < N_SIZES; s++) {
 		table_cell(table, "%u", sizes[s]);
 		for (unsigned t = 0; t < N_TRANSPORTS; t++)
-			table_cell(table, figure == FIGURE_RATE ? "%.0f" : "%.2f",
-			           figure_of(m, figure, t, s));
+			table_cell(table, copies ? "%.0f" : "%.2f", figure_of(m, figure, t, s));
+		if (copies)
+			table_cell(table, "%.0f", m->copy[s].median / 1e6);
 	}
 	printf("%s\n\n", titles[figure]);
 	table_print(table, stdout);
@@ -429,6 +458,8 @@ int ipc_main(int argc, char **argv, struct launcher *launcher)
 	} else {
 		status = options.json ? print_json(&m) : print_human(&m);
 	}
+	for (size_t s = 0; s < N_SIZES; s++)
+		free(m.copy_rate[s]);
 	for (unsigned t = 0; t < N_TRANSPORTS; t++)
 		for (size_t s = 0; s < N_SIZES; s++) {
 			free(m.cell[t][s].round_trip_us);

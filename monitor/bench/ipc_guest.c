@@ -20,10 +20,16 @@ struct ipc_guest {
 static const char policy[] = "(type bench_client_t)\n"
 			     "(type bench_server_t)\n"
 			     "(type bench_closed_t)\n"
+			     "(type bench_relay_t)\n"
 			     "(call a_domain (bench_client_t))\n"
 			     "(call a_domain (bench_server_t))\n"
 			     "(call a_domain (bench_closed_t))\n"
-			     "(call can_connect (bench_client_t bench_server_t))\n";
+			     "(call a_domain (bench_relay_t))\n"
+			     "(call can_connect (bench_client_t bench_server_t))\n"
+			     "(call can_connect (bench_client_t bench_relay_t))\n"
+			     "(call can_flow (bench_relay_t bench_server_t))\n"
+			     "(call can_flow (bench_server_t bench_relay_t))\n"
+			     "(call can_relay (bench_relay_t bench_client_t))\n";
 
 /* ---- text ---- */
 
@@ -40,17 +46,34 @@ static void put_server(FILE *to, enum ipc_pair pair, uint32_t vcpu, bool first)
 	        pair, vcpu, pair, first ? closed : "");
 }
 
+static void put_relay(FILE *to, enum ipc_pair pair, uint32_t vcpu)
+{
+	fprintf(to,
+	        "\n  { name = \"principal\"; program = \"pingpong\"; vcpu = 2; args = (\"principal\", "
+	        "\"own\");\n"
+	        "    context = \"system_u:system_r:bench_client_t:s0\"; },"
+	        "\n  { name = \"client%d\"; program = \"pingpong\"; vcpu = %u; offers = (\"own\");\n"
+	        "    context = \"system_u:system_r:bench_relay_t:s0\"; args = (\"relay\", \"own\", "
+	        "\"echo%d\"",
+	        pair, vcpu, pair);
+}
+
 static void put_client(FILE *to, const struct ipc_plan *plan, enum ipc_pair pair, uint32_t vcpu)
 {
 	static const char kinds[] = {
-		[IPC_SPINNING] = 'm', [IPC_UNMEDIATED] = 'u', [IPC_SLEEPING] = 's',    [IPC_CONNECT] = 'c',
-		[IPC_DENIED] = 'd',   [IPC_HYPERCALL] = 'h',  [IPC_SYSTEM_CALL] = 'y',
+		[IPC_SPINNING] = 'm',  [IPC_UNMEDIATED] = 'u',  [IPC_SLEEPING] = 's',
+		[IPC_CONNECT] = 'c',   [IPC_IDENTIFIED] = 'i',  [IPC_DENIED] = 'd',
+		[IPC_HYPERCALL] = 'h', [IPC_SYSTEM_CALL] = 'y',
 	};
 
-	fprintf(to,
-	        "\n  { name = \"client%d\"; program = \"pingpong\"; vcpu = %u;\n"
-	        "    context = \"system_u:system_r:bench_client_t:s0\"; args = (\"client\", \"echo%d\"",
-	        pair, vcpu, pair);
+	if (pair == PAIR_ON_BEHALF)
+		put_relay(to, pair, vcpu);
+	else
+		fprintf(to,
+		        "\n  { name = \"client%d\"; program = \"pingpong\"; vcpu = %u;\n"
+		        "    context = \"system_u:system_r:bench_client_t:s0\"; args = (\"client\", "
+		        "\"echo%d\"",
+		        pair, vcpu, pair);
 	for (size_t i = 0; i < plan->n_batches[pair]; i++) {
 		const struct ipc_batch *batch = &plan->batch[pair][i];
 
@@ -66,15 +89,14 @@ static void put_guest(FILE *to, const char *name, unsigned n_vcpus, bool first)
 	        first ? "" : "); },\n  ", name, n_vcpus, IPC_BULK_BYTES);
 }
 
-/* Both pairs of the first guest; the third has a guest for each end, whose vCPUs are on different cores too.
- */
+/* The pairs of the first guest; the last has a guest for each end, whose vCPUs are on different cores too. */
 static void put_guests(FILE *to, struct ipc_guest *guest)
 {
-	static const uint32_t vcpus[2][2] = {{0, 1}, {2, 2}};
+	static const uint32_t vcpus[PAIR_TWO_GUESTS][2] = {{0, 1}, {2, 2}, {0, 1}};
 	const struct ipc_plan *plan = &guest->plan;
 
 	put_guest(to, "bench", 3, true);
-	for (unsigned pair = 0; pair < 2; pair++) {
+	for (unsigned pair = 0; pair < PAIR_TWO_GUESTS; pair++) {
 		if (!plan->n_batches[pair])
 			continue;
 		fputs(guest->n_pairs++ ? "," : "", to);

@@ -1,8 +1,8 @@
 /*
  * The guests of `bench ipc`: a client and a server on two vCPUs, another pair
- * that shares a third one, and one in two further guests. Each runs one batch when it is told to and sleeps
- * otherwise, so that the host's own ping-pongs have the same cores to themselves
- * in between. One thread.
+ * that shares a third one, a relay that calls on behalf of its client, and a pair in two further guests. Each
+ * runs one batch when it is told to and sleeps otherwise, so that the host's own ping-pongs have the same
+ * cores to themselves in between. One thread.
  */
 #ifndef PORTCULLIS_MONITOR_BENCH_IPC_GUEST_H
 #define PORTCULLIS_MONITOR_BENCH_IPC_GUEST_H
@@ -18,6 +18,8 @@ struct ipc_guest;
 enum ipc_pair {
 	PAIR_TWO_VCPUS,
 	PAIR_ONE_VCPU,
+	PAIR_ON_BEHALF, /* on two vCPUs; the client is a relay, the channel bears the identity of its client
+	                 */
 	PAIR_TWO_GUESTS,
 	N_PAIRS
 };
@@ -29,6 +31,7 @@ enum ipc_pair {
 enum ipc_kind {
 	IPC_SPINNING,
 	IPC_UNMEDIATED, /* the same, but the ring looks at a private copy of its record */
+	IPC_IDENTIFIED, /* spinning; the server asks for each message who sent it */
 	IPC_SLEEPING,
 
 	/* A "round trip" of these is something else, and there are no messages. */

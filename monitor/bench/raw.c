@@ -11,7 +11,8 @@
 #include "monitor/bench/raw_link.h"
 #include "monitor/loop.h"
 
-#define WARM_UP 32u /* round trips before the clock runs */
+#define WARM_UP 32u            /* round trips before the clock runs */
+#define COPY_BYTES (16u << 20) /* or a little more */
 
 struct end {
 	struct raw_link *link;
@@ -182,4 +183,21 @@ int raw_run(enum raw_kind kind, const int cores[2], struct raw_batch *batch, cha
 		snprintf(why, WHY_BYTES, "%s with messages of %u bytes: %s", raw_name(kind), batch->bytes,
 		         strerror(-error));
 	return error;
+}
+
+double raw_copy_rate(uint32_t bytes)
+{
+	const uint32_t n = COPY_BYTES / bytes + 1;
+	char *from = calloc(1, bytes), *to = calloc(1, bytes);
+	const bool fits = from && to;
+	uint64_t begun = loop_now();
+
+	for (uint32_t i = 0; fits && i < n; i++) {
+		memcpy(to, from, bytes);
+		asm volatile("" : : "r"(to), "r"(from) : "memory"); /* each copy is made */
+	}
+	begun = loop_now() - begun;
+	free(from);
+	free(to);
+	return fits && begun ? (double)n * bytes / (double)begun * 1e9 : 0;
 }

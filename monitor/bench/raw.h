@@ -37,4 +37,8 @@ const char *raw_name(enum raw_kind kind);
  */
 int raw_run(enum raw_kind kind, const int cores[2], struct raw_batch *batch, char why[static WHY_BYTES]);
 
+/* Bytes a second that memcpy takes from one place to another on one core, both in its caches. 0: no memory.
+ */
+double raw_copy_rate(uint32_t bytes);
+
 #endif

@@ -76,8 +76,9 @@ def ipc_text(data):
     text += table(["bytes"] + transports,
                   [[s] + [number(cell[t, s]["round_trip"]["median"]) for t in transports] for s in sizes])
     text += "\n### ipc: one way, MB a second\n\n"
-    text += table(["bytes"] + transports,
-                  [[s] + [number(cell[t, s]["bytes_per_second"] / 1e6) for t in transports] for s in sizes])
+    copies = {r["bytes"]: number(r["bytes_per_second"] / 1e6) for r in data["memcpy"]}
+    text += table(["bytes"] + transports + ["memcpy"],
+                  [[s] + [number(cell[t, s]["bytes_per_second"] / 1e6) for t in transports] + [copies[s]] for s in sizes])
     return text
 
 
@@ -187,6 +188,8 @@ def stop_plot(data):
 def round_trip_plot(data):
     text, plots = "", []
     colours = {"raw-shared-memory": "#777777", "channel": "#1f5fa8", "channel-unmediated": "#7fb0e0",
+               "channel-identified": "#5e4fa2", "channel-on-behalf": "#a89bd6", "channel-two-guests": "#c0392b",
+               "two-guests-sleeping": "#e8a39b",
                "channel-sleeping": "#2e8b57", "channel-same-vcpu": "#8fc9a6", "pipe": "#b5651d",
                "unix-seqpacket": "#d9a066"}
     for i, name in enumerate(dict.fromkeys(r["transport"] for r in data["rows"])):

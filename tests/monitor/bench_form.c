@@ -215,6 +215,8 @@ static void check_ipc_rows(const json_t *rows)
 	static const char *const transports[] = {"raw-shared-memory",
 	                                         "channel",
 	                                         "channel-unmediated",
+	                                         "channel-identified",
+	                                         "channel-on-behalf",
 	                                         "channel-same-vcpu",
 	                                         "pipe",
 	                                         "unix-seqpacket",
@@ -222,7 +224,7 @@ static void check_ipc_rows(const json_t *rows)
 	                                         "two-guests-sleeping"};
 	static const int sizes[] = {8, 16, 128, 1024, 4096, 8192, 65536};
 
-	for (int t = 0; t < 8; t++)
+	for (size_t t = 0; t < sizeof(transports) / sizeof(transports[0]); t++)
 		for (int s = 0; s < 7; s++) {
 			const json_t *row;
 			size_t i, n = 0;
@@ -244,7 +246,7 @@ Test(bench_form, ipc)
 {
 	struct child child;
 	cpu_set_t set;
-	json_t *json;
+	json_t *json, *copies;
 
 	need_kvm();
 	cr_assert_eq(sched_getaffinity(0, sizeof(set), &set), 0);
@@ -253,6 +255,10 @@ Test(bench_form, ipc)
 	child = RUN("bench", "ipc", "--rounds", "1", "--round-trips", "40", "--json", PROGRAMS);
 	json = document(&child);
 	check_ipc_rows(json_object_get(json, "rows"));
+	copies = json_object_get(json, "memcpy");
+	cr_assert_eq(json_array_size(copies), 7);
+	for (size_t i = 0; i < 7; i++)
+		cr_assert_gt(number(json_array_get(copies, i), "bytes_per_second"), 0);
 	cr_assert_lt(number(json, "exits_per_message"), 0.001);
 	json_decref(json);
 }

@@ -54,6 +54,12 @@ Test(bench_raw, seqpacket)
 	run(RAW_SEQPACKET, 65536);
 }
 
+Test(bench_raw, copies)
+{
+	cr_expect_gt(raw_copy_rate(8), 0);
+	cr_expect_gt(raw_copy_rate(65536), 0);
+}
+
 Test(bench_raw, a_core_that_is_not_there)
 {
 	double times[1];
