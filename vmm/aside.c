@@ -35,6 +35,7 @@ bool aside_move(struct machine *machine, uint8_t *start, uint64_t bytes)
 
 	if (machine->aside == NULL)
 		return false;
+	machine_count_mapping(machine);
 	if (mremap(start, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, machine->aside + offset) ==
 	    MAP_FAILED) {
 		/* Linux before 6.17 moves one mapping at a time; it has emptied the target all the same. */
@@ -49,8 +50,10 @@ void aside_discard(struct machine *machine)
 {
 	if (machine->aside == NULL || machine->aside_bytes == 0)
 		return;
+	machine_count_mapping(machine);
 	/* The pages first, which holds up no fault of a vCPU. */
 	(void)madvise(machine->aside, machine->window_bytes, MADV_DONTNEED);
+	machine_count_mapping(machine);
 	/* At the limit of mappings it fails and stays; the next move then replaces what lies in its way. */
 	if (mmap(machine->aside, machine->window_bytes, PROT_NONE,
 	         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED)

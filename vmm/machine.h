@@ -179,6 +179,9 @@ uint32_t machine_n_vcpus(const struct machine *machine);
 uint64_t machine_ram_bytes(const struct machine *machine);
 uint64_t machine_cpu_ns(struct machine *machine, uint32_t vcpu);
 
+/* The core that a vCPU's thread is pinned to; -1: to none, or there is no such thread. The loop thread. */
+int machine_core(struct machine *machine, uint32_t vcpu);
+
 enum machine_state machine_state(const struct machine *machine);
 const char *machine_state_name(enum machine_state state);
 struct machine_counters machine_counters(const struct machine *machine);

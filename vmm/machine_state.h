@@ -86,6 +86,7 @@ struct machine {
 	uint32_t state; /* enum machine_state */
 	uint32_t killed;
 	uint32_t closed; /* its inbox window is PROT_NONE already, and may have a hole */
+	uint64_t n_mapping_calls;
 
 	struct stop_group group;
 	struct vcpu vcpu[MAX_VCPUS];
@@ -107,6 +108,12 @@ void memory_destroy(struct machine *machine);
 uint8_t *memory_reserve(uint64_t bytes, int protection);
 /* Which domain's slot it is. */
 uint32_t memory_domain_of(const struct machine *machine, uint32_t slot);
+
+/* A call that changes host mappings of its window. */
+static inline void machine_count_mapping(struct machine *machine)
+{
+	(void)__atomic_fetch_add(&machine->n_mapping_calls, 1, __ATOMIC_RELAXED);
+}
 
 /* cpu.c: makes the vCPU and its CPUID. -errno and a line. */
 struct cpuid_table;

@@ -1,6 +1,8 @@
 /*
  * What a machine takes of its host: memory and processor time.
  */
+#include <pthread.h>
+#include <sched.h>
 #include <time.h>
 
 #include "vmm/machine_state.h"
@@ -33,4 +35,22 @@ uint64_t machine_cpu_ns(struct machine *machine, uint32_t vcpu)
 		ns = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 	pthread_mutex_unlock(&it->stop.kick_lock);
 	return ns;
+}
+
+int machine_core(struct machine *machine, uint32_t vcpu)
+{
+	struct vcpu *it = &machine->vcpu[vcpu];
+	cpu_set_t set;
+	int core = -1;
+
+	CPU_ZERO(&set);
+	if (vcpu >= machine->layout.n_vcpus)
+		return -1;
+	pthread_mutex_lock(&it->stop.kick_lock);
+	if (it->thread && stop_state_of(&it->stop) != STOP_GONE)
+		(void)pthread_getaffinity_np(it->thread, sizeof(set), &set);
+	pthread_mutex_unlock(&it->stop.kick_lock);
+	for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&set) == 1 && core < 0; i++)
+		core = CPU_ISSET(i, &set) ? i : -1;
+	return core;
 }

@@ -34,20 +34,23 @@ static int finish(const struct machine *machine, uint8_t *start, uint64_t bytes)
 	return 0;
 }
 
-static int tombstone(uint8_t *start, uint64_t bytes)
+static int tombstone(struct machine *reader, uint8_t *start, uint64_t bytes)
 {
 	if (bytes == 0)
 		return 0;
+	machine_count_mapping(reader);
 	return mmap(start, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
 	            0) == MAP_FAILED
 	               ? -errno
 	               : 0;
 }
 
-static int outbox_map(uint8_t *start, uint64_t bytes, const struct machine *writer, uint32_t slot)
+static int outbox_map(struct machine *reader, uint8_t *start, uint64_t bytes, const struct machine *writer,
+                      uint32_t slot)
 {
 	uint64_t offset = slot * writer->layout.slot_stride;
 
+	machine_count_mapping(reader);
 	if (mmap(start, bytes, PROT_READ, MAP_SHARED | MAP_FIXED, writer->outbox_read_fd, (off_t)offset) ==
 	    MAP_FAILED)
 		return -errno;
@@ -72,9 +75,9 @@ int window_set(struct machine *reader, uint32_t reader_slot, const struct machin
 	else if (part == WINDOW_ALL)
 		shown = stride < writer->layout.slot_stride ? stride : writer->layout.slot_stride;
 	/* What is taken away first: a failure leaves less, not more. */
-	int error = tombstone(start + shown, stride - shown);
+	int error = tombstone(reader, start + shown, stride - shown);
 	if (error == 0 && shown != 0)
-		error = outbox_map(start, shown, writer, writer_slot);
+		error = outbox_map(reader, start, shown, writer, writer_slot);
 	return error != 0 ? error : finish(reader, start, stride);
 }
 
@@ -86,7 +89,7 @@ int window_sever(struct machine *reader, uint32_t first_slot, uint32_t n_slots)
 	CHECK(n_slots <= reader->layout.n_slots - first_slot);
 	if (is_killed(reader))
 		return 0;
-	int error = tombstone(start, bytes);
+	int error = tombstone(reader, start, bytes);
 	return error != 0 ? error : finish(reader, start, bytes);
 }
 
@@ -114,7 +117,7 @@ int window_sever_run(struct machine *reader, uint32_t first_slot, uint32_t n_slo
 	if (n_slots / SLOTS_WORTH_A_MAPPING < n_mappings + 1 || is_killed(reader) ||
 	    !machine_stands(reader) || !aside_move(reader, start, bytes))
 		return window_sever(reader, first_slot, n_slots);
-	int error = tombstone(start, bytes);
+	int error = tombstone(reader, start, bytes);
 	if (error != 0)
 		close_around(reader, start, bytes);
 	return error;
@@ -123,6 +126,11 @@ int window_sever_run(struct machine *reader, uint32_t first_slot, uint32_t n_slo
 void window_discard(struct machine *reader)
 {
 	aside_discard(reader);
+}
+
+uint64_t window_mapping_calls(const struct machine *machine)
+{
+	return __atomic_load_n(&machine->n_mapping_calls, __ATOMIC_RELAXED);
 }
 
 void *window_outbox(struct machine *machine, uint32_t slot)

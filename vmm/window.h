@@ -43,6 +43,9 @@ int window_sever(struct machine *reader, uint32_t first_slot, uint32_t n_slots);
 int window_sever_run(struct machine *reader, uint32_t first_slot, uint32_t n_slots, uint32_t n_mappings);
 void window_discard(struct machine *reader);
 
+/* Calls that changed mappings of the machine's inbox window, and of what was moved out of it, ever. */
+uint64_t window_mapping_calls(const struct machine *machine);
+
 /* Counters of an outbox, as its owner wrote them; each read once, nothing believed. */
 struct outbox_counters {
 	uint64_t written, written_bytes;
