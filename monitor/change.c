@@ -187,6 +187,8 @@ static struct change *change_create(struct monitor *monitor, const struct change
 	change->force = request->force;
 	change->stop = request->stop;
 	change->author = request->author;
+	change->planned = request->planned;
+	change->planned_opaque = request->planned_opaque;
 	change->old.image_fd = -1;
 	change->load.policy.image_fd = -1;
 	change->operator_sid = monitor->posture->operator_sid;

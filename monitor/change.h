@@ -42,6 +42,14 @@ struct change_request {
 	const char *guest, *domain; /* RELABEL, QUARANTINE, RELEASE */
 	const char *context;        /* RELABEL */
 	uint64_t channel;           /* CUT */
+
+	/*
+	 * Called from the loop, no lock held, when the plan stands and the stop is next; also of a change
+	 * that is only planned. Benchmarks begin to count here, or do what they compare with. NULL: nobody
+	 * looks.
+	 */
+	void (*planned)(void *opaque);
+	void *planned_opaque;
 };
 
 /*

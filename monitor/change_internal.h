@@ -30,6 +30,8 @@ struct change {
 	policy_sid author;
 	change_done_fn *done;
 	void *opaque;
+	void (*planned)(void *opaque); /* of the request */
+	void *planned_opaque;
 
 	struct proposal proposal;
 	char *boolean; /* BOOLEAN: must exist */

@@ -179,6 +179,8 @@ void execute(struct change *change)
 	int status;
 
 	outcome_init(change);
+	if (change->planned)
+		change->planned(change->planned_opaque);
 	if (change->plan_only) {
 		change->outcome.times = (struct change_times){0};
 	} else {

@@ -36,6 +36,8 @@ static const char help[] =
 	"  portcullis bench revoke                         the paper's table, beside the paper's numbers\n"
 	"  portcullis bench revoke --shape fan --connections 16,256,1024\n"
 	"  portcullis bench revoke --stop none             the same without stopping anybody\n"
+	"  portcullis bench revoke --load spin             while every vCPU computes\n"
+	"  portcullis bench revoke --bystander             what another guest notices of it\n"
 	"  portcullis bench ipc --json >ipc.json\n"
 	"\n"
 	"`portcullis bench NAME --help` lists the options; docs/performance.md says how each figure is\n"

@@ -11,6 +11,7 @@
 #include "monitor/channel.h"
 #include "monitor/loop.h"
 #include "monitor/posture.h"
+#include "vmm/check.h"
 #include "vmm/stop.h"
 
 #define STOP_PATIENCE_NS 10000000000ull
@@ -62,15 +63,8 @@ static uint32_t n_slots(const struct planted *planted, uint32_t domain)
 	return n ? n : 1;
 }
 
-static char *manifest_text(const struct planted *planted)
+static void put_domains(FILE *to, const struct planted *planted)
 {
-	char *text = NULL;
-	size_t bytes;
-	FILE *to = open_memstream(&text, &bytes);
-
-	if (!to)
-		return NULL;
-	fprintf(to, "name = \"bench\";\nvcpus = %u;\ndomains = (", planted->n_vcpus);
 	for (uint32_t d = 0; d < planted->n_clients + planted->n_servers; d++) {
 		fprintf(to,
 		        "%s\n  { name = \"d%u\"; program = \"hold\"; args = (\"touch\"); vcpu = %u;\n"
@@ -84,7 +78,32 @@ static char *manifest_text(const struct planted *planted)
 			        d, d, d);
 		fputs(" }", to);
 	}
+	for (uint32_t v = 0; planted->load && v < planted->n_vcpus; v++)
+		fprintf(to,
+		        ",\n  { name = \"" SCENE_LOAD
+		        "%u\"; program = \"hold\"; args = (\"%s\"); vcpu = %u;\n"
+		        "    context = \"system_u:system_r:load_t:s0\"; }",
+		        v, planted->load, v);
+}
+
+static char *manifest_text(const struct planted *planted)
+{
+	char *text = NULL;
+	size_t bytes;
+	FILE *to = open_memstream(&text, &bytes);
+
+	if (!to)
+		return NULL;
+	if (planted->bystander)
+		fputs("guests = ({\n", to);
+	fprintf(to, "name = \"bench\";\nvcpus = %u;\ndomains = (", planted->n_vcpus);
+	put_domains(to, planted);
 	fputs("\n);\n", to);
+	if (planted->bystander)
+		fputs("}, {\nname = \"bystander\";\ndomains = (\n"
+		      "  { name = \"" SCENE_LOAD "\"; program = \"gaps\";\n"
+		      "    context = \"system_u:system_r:load_t:s0\"; }\n);\n});\n",
+		      to);
 	return fclose(to) == 0 ? text : NULL;
 }
 
@@ -105,7 +124,7 @@ static char *policy_text(const struct planted *planted, int allow)
 
 	if (!to)
 		return NULL;
-	fputs("(type kept_t)\n(call a_domain (kept_t))\n", to);
+	fputs("(type kept_t)\n(call a_domain (kept_t))\n(type load_t)\n(call a_domain (load_t))\n", to);
 	for (uint32_t d = 0; d < n_domains; d++)
 		fprintf(to, "(type bench%u_t)\n(call a_domain (bench%u_t))\n", d, d);
 	for (uint32_t d = planted->n_clients; d < n_domains; d++)
@@ -113,6 +132,14 @@ static char *policy_text(const struct planted *planted, int allow)
 	for (uint32_t pair = 0; pair < planted->n_pairs; pair++)
 		put_pair(to, client_of(planted, pair), server_of(planted, pair), allow);
 	return fclose(to) == 0 ? text : NULL;
+}
+
+struct guest *planted_bystander(struct planted *planted)
+{
+	const struct registry *registry = scene_stage(planted->scene)->monitor->registry;
+
+	CHECK(planted->bystander && registry->n_guests == 2);
+	return registry->guests[1];
 }
 
 /* ---- putting channels there ---- */

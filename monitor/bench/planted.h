@@ -35,6 +35,8 @@ struct planted {
 	uint32_t n_pairs; /* of labels, over which they are spread; 1 but for LAYOUT_ADJACENT */
 	enum planted_layout layout;
 	uint32_t n_vcpus;
+	const char *load; /* what one more domain on each vCPU does (hold.c): idle, spin, storm; NULL: none */
+	bool bystander;   /* a second guest, whose one domain looks for gaps (guest/programs/gaps.h) */
 	const char *program_dir;
 
 	/* Filled in by planted_open. */
@@ -47,6 +49,9 @@ struct planted {
  * also then. */
 int planted_open(struct planted *planted, struct launcher *launcher, char why[static WHY_BYTES]);
 void planted_close(struct planted *planted);
+
+/* The guest of which nothing is cut. */
+struct guest *planted_bystander(struct planted *planted);
 
 /* The channels, each page of which was read by its domain. */
 int planted_fill(struct planted *planted, char why[static WHY_BYTES]);

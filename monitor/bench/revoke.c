@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "monitor/bench/bystander.h"
+#include "monitor/bench/loads.h"
 #include "monitor/bench/progress.h"
 #include "monitor/bench/revoke_internal.h"
 #include "monitor/bench/scene.h"
@@ -20,6 +22,10 @@ static const char help[] =
 	"usage: portcullis bench revoke [--shape chain|pairs|fan] [--connections N,...]\n"
 	"                               [--layout adjacent|mapping-per-slot|scattered]\n"
 	"                               [--stop all|affected|none] [--runs N] [--vcpus N] [--json]\n"
+	"       portcullis bench revoke --load halted|spin|storm|all [--vcpus N,...] [--stop ...] [--runs "
+	"N]\n"
+	"       portcullis bench revoke --bystander [--connections N,...] [--layout ...] [--runs N] "
+	"[--json]\n"
 	"\n"
 	"Opens N connections, lets every call on them block, pushes one policy that allows none of\n"
 	"them, and takes the time from the begin of the stop until the report could be answered. After\n"
@@ -37,11 +43,19 @@ static const char help[] =
 	"  --stop         all vCPUs of all guests, those of affected guests, or none\n"
 	"  --runs         for each number of connections; 30 if not given (above 1024 connections at most\n"
 	"                 5). With fewer there is no p99\n"
-	"  --vcpus        of the guest; 2 if not given\n"
+	"  --vcpus        of the guest; 2 if not given, 1 with --bystander, 1,2,4,8 with --load\n"
 	"  --programs     the folder of the domain programs, if it is not beside this program\n"
 	"\n"
+	"  --load         one connection, in a guest with a further domain on every vCPU that sleeps,\n"
+	"                 computes, or makes one exit after the other; beside it, in the same "
+	"turns,\n"
+	"                 stop and cont of QEMU with as many vCPUs, where qemu-system-x86_64 is installed\n"
+	"  --bystander    what a guest notices of which nothing is cut, with each --stop: requests to stop,\n"
+	"                 exits, and the time that a domain lost which reads the clock without end\n"
+	"\n"
 	"Row 0 is a change that finds nothing to revoke. The floor is a stop and a resume with nothing\n"
-	"between them, once in every run and at the same place: after the preparation.\n";
+	"between them, once in every run: the same change is prepared, and where it would stop they come "
+	"alone.\n";
 
 /* ---- options ---- */
 
@@ -79,7 +93,17 @@ static bool set_stop(struct revoke_options *options, const char *text)
 		fprintf(stderr, "portcullis bench revoke: --stop %s: expected all, affected or none\n", text);
 	else
 		options->stop = (enum stop_mode)mode;
+	options->has_stop = true;
 	return mode >= 0;
+}
+
+static bool set_load(struct revoke_options *options, const char *text)
+{
+	if (!loads_known(text))
+		fprintf(stderr, "portcullis bench revoke: --load %s: expected halted, spin, storm or all\n",
+		        text);
+	options->load = text;
+	return loads_known(text);
 }
 
 static bool set_option(struct revoke_options *options, int option, const char **connections)
@@ -97,7 +121,12 @@ static bool set_option(struct revoke_options *options, int option, const char **
 	case 'r':
 		return option_number(VERB, "--runs", optarg, 1, MAX_RUNS, &options->n_runs);
 	case 'v':
-		return option_number(VERB, "--vcpus", optarg, 1, MAX_VCPUS, &options->n_vcpus);
+		return option_list(VERB, "--vcpus", optarg, 1, MAX_VCPUS, &options->vcpus);
+	case 'o':
+		return set_load(options, optarg);
+	case 'b':
+		options->is_bystander = true;
+		return true;
 	case 'p':
 		options->program_dir = optarg;
 		return true;
@@ -110,6 +139,40 @@ static bool set_option(struct revoke_options *options, int option, const char **
 	}
 }
 
+/* What belongs together, and what is the default of what was not given. */
+static bool complete(struct revoke_options *options, const char *connections)
+{
+	const char *what = NULL;
+
+	if (options->load && (options->is_bystander || options->is_planted || connections))
+		what = "--load has one connection: it goes with --vcpus, --stop and --runs";
+	else if (!options->load && options->vcpus.n > 1)
+		what = "--vcpus: a list goes with --load";
+	else if (options->is_bystander && options->has_stop)
+		what = "--bystander measures every --stop";
+	if (what) {
+		fprintf(stderr, "portcullis bench revoke: %s\n", what);
+		return false;
+	}
+	if (!connections)
+		connections = options->is_bystander ? "1,64"
+		              : options->is_planted ? "64,256,1024,4096,16384"
+		                                    : "1,2,4,8,16";
+	if (options->is_bystander && !options->is_planted)
+		options->layout = LAYOUT_SCATTERED;
+	options->is_planted |= options->is_bystander;
+	if (options->is_planted)
+		options->shape = SHAPE_FAN;
+	if (options->vcpus.n == 0 && options->load)
+		options->vcpus = (struct number_list){{1, 2, 4, 8}, 4};
+	else if (options->vcpus.n == 0) /* a bystander is to have a core of its own, if there are two */
+		options->vcpus = (struct number_list){{options->is_bystander ? 1 : 2}, 1};
+	options->n_vcpus = options->vcpus.value[0];
+	return option_list(VERB, "--connections", connections, 1,
+	                   options->is_planted ? PLANTED_MAX_CHANNELS : shape_limit(options->shape),
+	                   &options->connections);
+}
+
 /* The status to end with; -1: go on. */
 static int parse(int argc, char **argv, struct revoke_options *options)
 {
@@ -120,6 +183,8 @@ static int parse(int argc, char **argv, struct revoke_options *options)
 		{"stop", required_argument, NULL, 'm'},
 		{"runs", required_argument, NULL, 'r'},
 		{"vcpus", required_argument, NULL, 'v'},
+		{"load", required_argument, NULL, 'o'},
+		{"bystander", no_argument, NULL, 'b'},
 		{"programs", required_argument, NULL, 'p'},
 		{"json", no_argument, NULL, 'j'},
 		{"help", no_argument, NULL, 'h'},
@@ -128,7 +193,7 @@ static int parse(int argc, char **argv, struct revoke_options *options)
 	const char *connections = NULL;
 	int option;
 
-	*options = (struct revoke_options){.n_runs = STATS_P99_RUNS, .n_vcpus = 2};
+	*options = (struct revoke_options){.n_runs = STATS_P99_RUNS};
 	optind = 0;
 	while ((option = getopt_long(argc, argv, ":h", known, NULL)) != -1) {
 		if (option == '?' || option == ':') {
@@ -148,13 +213,7 @@ static int parse(int argc, char **argv, struct revoke_options *options)
 		fputs(help, stdout);
 		return 0;
 	}
-	if (!connections)
-		connections = options->is_planted ? "64,256,1024,4096,16384" : "1,2,4,8,16";
-	if (options->is_planted)
-		options->shape = SHAPE_FAN;
-	if (!option_list(VERB, "--connections", connections, 1,
-	                 options->is_planted ? PLANTED_MAX_CHANNELS : shape_limit(options->shape),
-	                 &options->connections))
+	if (!complete(options, connections))
 		return 2;
 	for (size_t i = 0; i < options->connections.n; i++)
 		if (options->connections.value[i] > options->most)
@@ -164,7 +223,7 @@ static int parse(int argc, char **argv, struct revoke_options *options)
 
 /* ---- measuring ---- */
 
-/* Where the samples of a kind and row stand: cut's parts, then idle's, then the floor. */
+/* Where the samples of a kind and row stand: cut's parts, then idle's, then the floors. */
 static double *samples_of(struct revoke_measurement *m, unsigned kind, size_t row)
 {
 	return m->samples + (kind * m->n_rows + row) * m->options->n_runs;
@@ -173,7 +232,8 @@ static double *samples_of(struct revoke_measurement *m, unsigned kind, size_t ro
 #define KIND_CUT 0u
 #define KIND_IDLE N_PARTS
 #define KIND_FLOOR (2u * N_PARTS)
-#define N_KINDS (2u * N_PARTS + 1)
+#define KIND_WARM (2u * N_PARTS + 1)
+#define N_KINDS (2u * N_PARTS + 2)
 
 static uint32_t runs_of(const struct revoke_measurement *m, size_t row)
 {
@@ -198,6 +258,7 @@ static struct revoke_row row_of(struct revoke_measurement *m, size_t r)
 		.stop = options->stop,
 		.program_dir = options->program_dir,
 		.floor = samples_of(m, KIND_FLOOR, r),
+		.warm = samples_of(m, KIND_WARM, r),
 	};
 
 	for (unsigned part = 0; part < N_PARTS; part++) {
@@ -233,14 +294,28 @@ static bool fit_of(const struct revoke_measurement *m, enum revoke_part part, st
 	return stats_line(x, y, n, fit);
 }
 
+/* Before anything is sorted: pairs of the same run. */
+static void compare(struct revoke_measurement *m)
+{
+	for (size_t r = 0; r < m->n_rows; r++)
+		m->ratio[r] = stats_median_ratio(samples_of(m, KIND_CUT + PART_RESUMED, r),
+		                                 samples_of(m, KIND_FLOOR, r), runs_of(m, r));
+}
+
 static void evaluate(struct revoke_measurement *m)
 {
+	compare(m);
 	for (unsigned part = 0; part < N_PARTS; part++) {
 		for (size_t r = 0; r < m->n_rows; r++)
 			m->row[r][part] = stats_of(samples_of(m, KIND_CUT + part, r), runs_of(m, r));
 		m->idle[part] = stats_of(samples_of(m, KIND_IDLE + part, 0), gather(m, KIND_IDLE + part));
 	}
+	for (size_t r = 0; r < m->n_rows; r++) {
+		m->row_floor[r] = stats_of(samples_of(m, KIND_FLOOR, r), runs_of(m, r));
+		m->row_warm[r] = stats_of(samples_of(m, KIND_WARM, r), runs_of(m, r));
+	}
 	m->floor = stats_of(samples_of(m, KIND_FLOOR, 0), gather(m, KIND_FLOOR));
+	m->warm = stats_of(samples_of(m, KIND_WARM, 0), gather(m, KIND_WARM));
 	m->has_fit = fit_of(m, PART_TOTAL, &m->fit) && fit_of(m, PART_PATCH, &m->patch_fit);
 	revoke_fit_paper(&m->paper_fit);
 }
@@ -333,6 +408,10 @@ int revoke_main(int argc, char **argv, struct launcher *launcher)
 
 	if (status >= 0)
 		return status;
+	if (options.load)
+		return loads_main(&options, launcher);
+	if (options.is_bystander)
+		return bystander_main(&options, launcher);
 	if (measure(&m, launcher, why) < 0) {
 		fprintf(stderr, "portcullis bench revoke: %s\n", why);
 		status = 1;

@@ -18,7 +18,11 @@ struct revoke_options {
 	struct number_list connections;
 	uint32_t most;
 	enum stop_mode stop;
-	uint32_t n_runs, n_vcpus;
+	bool has_stop;            /* it was given */
+	uint32_t n_runs, n_vcpus; /* n_vcpus: the first of vcpus */
+	struct number_list vcpus;
+	const char *load;  /* rows of loads.h: halted, spin, storm or all; NULL: not these */
+	bool is_bystander; /* rows of bystander.h */
 	const char *program_dir;
 	bool json, help;
 };
@@ -28,7 +32,9 @@ struct revoke_measurement {
 	const struct revoke_options *options;
 	size_t n_rows;
 	struct stats row[MAX_LIST][N_PARTS];
-	struct stats idle[N_PARTS], floor;
+	struct stats row_floor[MAX_LIST], row_warm[MAX_LIST];
+	double ratio[MAX_LIST]; /* stop to resumed over the floor of the same run, median over runs */
+	struct stats idle[N_PARTS], floor, warm;
 	bool has_fit, realtime;
 	struct stats_fit fit, patch_fit, paper_fit;
 	char skipped[MAX_LIST][WHY_BYTES]; /* why a row could not be measured; empty: it was */

@@ -9,8 +9,6 @@ static const double paper_n[] = {1, 2, 4, 8, 16};
 static const double paper_total[] = {1550, 1560, 1570, 1600, 1650};
 #define N_PAPER (sizeof(paper_n) / sizeof(paper_n[0]))
 
-static const char *const part_names[N_PARTS] = {"total", "stop", "patch", "resume"};
-
 void revoke_fit_paper(struct stats_fit *fit)
 {
 	stats_line(paper_n, paper_total, N_PAPER, fit);
@@ -21,7 +19,21 @@ static json_t *row_json(uint32_t n, const struct stats part[N_PARTS])
 	json_t *json = json_pack("{s:i s:i}", "connections", (int)n, "runs", (int)part[PART_TOTAL].n);
 
 	for (int i = 0; i < N_PARTS; i++)
-		json_object_set_new(json, part_names[i], stats_json(&part[i]));
+		json_object_set_new(json, revoke_part_names[i], stats_json(&part[i]));
+	return json;
+}
+
+static json_t *floor_json(const struct stats *floor, const struct stats *warm)
+{
+	return json_pack("{s:o s:o}", "stop_resume", stats_json(floor), "warm", stats_json(warm));
+}
+
+static json_t *cut_row_json(const struct revoke_measurement *m, size_t r)
+{
+	json_t *json = row_json(m->options->connections.value[r], m->row[r]);
+
+	json_object_set_new(json, "floor", floor_json(&m->row_floor[r], &m->row_warm[r]));
+	json_object_set_new(json, "floor_ratio", json_real(m->ratio[r]));
 	return json;
 }
 
@@ -57,11 +69,11 @@ static int print_json(const struct revoke_measurement *m)
 			                                         (int)options->connections.value[r], "why",
 			                                         m->skipped[r]));
 		else
-			json_array_append_new(rows, row_json(options->connections.value[r], m->row[r]));
-	json = json_pack("{s:s s:s s:i s:b s:o s:o s:o s:{s:o} s:o}", "shape", shape_name(options->shape),
-	                 "stop", stop_mode_name(options->stop), "vcpus", (int)options->n_vcpus,
-	                 "realtime_loop", m->realtime, "rows", rows, "idle", row_json(0, m->idle), "fit",
-	                 fit_json(m), "floor", "stop_resume", stats_json(&m->floor), "paper", paper_json());
+			json_array_append_new(rows, cut_row_json(m, r));
+	json = json_pack("{s:s s:s s:i s:b s:o s:o s:o s:o s:o}", "shape", shape_name(options->shape), "stop",
+	                 stop_mode_name(options->stop), "vcpus", (int)options->n_vcpus, "realtime_loop",
+	                 m->realtime, "rows", rows, "idle", row_json(0, m->idle), "fit", fit_json(m), "floor",
+	                 floor_json(&m->floor, &m->warm), "paper", paper_json());
 	if (!json) {
 		fputs("portcullis bench revoke: out of memory\n", stderr);
 		return 1;
@@ -75,40 +87,47 @@ static int print_json(const struct revoke_measurement *m)
 	return 0;
 }
 
-static void print_row(struct table *table, uint32_t n, const struct stats part[N_PARTS])
+static const char *paper_cell(uint32_t n, char number[static 16])
 {
-	const char *paper = "-";
-	char number[16];
-
 	for (size_t i = 0; i < N_PAPER; i++)
 		if ((uint32_t)paper_n[i] == n) {
-			snprintf(number, sizeof(number), "%.0f", paper_total[i]);
-			paper = number;
+			snprintf(number, 16, "%.0f", paper_total[i]);
+			return number;
 		}
+	return "-";
+}
+
+static void print_row(struct table *table, uint32_t n, const struct stats part[N_PARTS])
+{
 	table_cell(table, "%u", n);
 	table_cell(table, "%.1f", part[PART_TOTAL].median);
-	if (part[PART_TOTAL].n >= STATS_P99_RUNS)
-		table_cell(table, "%.1f", part[PART_TOTAL].p99);
-	else
-		table_cell(table, "-");
+	table_cell(table, part[PART_TOTAL].n >= STATS_P99_RUNS ? "%.1f" : "-", part[PART_TOTAL].p99);
 	table_cell(table, "%.1f", part[PART_TOTAL].max);
 	for (int i = PART_STOP; i < N_PARTS; i++)
 		table_cell(table, "%.1f", part[i].median);
-	table_cell(table, "%s", paper);
 }
 
 static void print_table(const struct revoke_measurement *m)
 {
-	static const char *const heading[] = {"connections", "total", "p99",    "max",
-	                                      "stop",        "patch", "resume", "paper"};
-	struct table *table = table_create(8);
+	static const char *const heading[] = {"connections", "total",   "p99",   "max",     "stop", "patch",
+	                                      "resume",      "resumed", "floor", "x floor", "paper"};
+	const size_t n_columns = sizeof(heading) / sizeof(heading[0]);
+	struct table *table = table_create((unsigned)n_columns);
+	char number[16];
 
-	for (size_t i = 0; i < 8; i++)
+	for (size_t i = 0; i < n_columns; i++)
 		table_cell(table, "%s", heading[i]);
 	print_row(table, 0, m->idle);
-	for (size_t r = 0; r < m->n_rows; r++)
-		if (!m->skipped[r][0])
-			print_row(table, m->options->connections.value[r], m->row[r]);
+	for (int i = 0; i < 3; i++)
+		table_cell(table, "-");
+	for (size_t r = 0; r < m->n_rows; r++) {
+		if (m->skipped[r][0])
+			continue;
+		print_row(table, m->options->connections.value[r], m->row[r]);
+		table_cell(table, "%.1f", m->row_floor[r].median);
+		table_cell(table, "%.2f", m->ratio[r]);
+		table_cell(table, "%s", paper_cell(m->options->connections.value[r], number));
+	}
 	table_print(table, stdout);
 	table_free(table);
 }
@@ -116,7 +135,6 @@ static void print_table(const struct revoke_measurement *m)
 static int print_human(const struct revoke_measurement *m)
 {
 	const struct revoke_options *options = m->options;
-	const struct stats *last = &m->row[m->n_rows - 1][PART_TOTAL];
 
 	printf("Revoking every connection. Shape %s%s%s, vCPUs %u, --stop %s, runs of each row %u%s.\n"
 	       "Microseconds; medians unless the heading says otherwise. The paper's machine had 200 "
@@ -137,8 +155,12 @@ static int print_human(const struct revoke_measurement *m)
 		       m->patch_fit.r2);
 	printf("paper  %.0f us + %.2f us x n (R2 %.3f)\n", m->paper_fit.base, m->paper_fit.slope,
 	       m->paper_fit.r2);
-	printf("floor  %.1f us: stop and resume, nothing between; the last row takes %.2f times that\n",
-	       m->floor.median, m->floor.median > 0 ? last->median / m->floor.median : 0.0);
+	printf("floor  %.1f us: stop and resume, nothing between, where a change that was prepared alike "
+	       "would\n"
+	       "       have stopped; %.1f us right after another stop. resumed: from the begin of the stop "
+	       "until\n"
+	       "       all run again; x floor: that over the floor of the same run, the median over runs\n",
+	       m->floor.median, m->warm.median);
 	return 0;
 }
 

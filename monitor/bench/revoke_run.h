@@ -21,8 +21,12 @@ enum revoke_part { /* of a change, in the order of the report's times */
 	PART_STOP,
 	PART_PATCH,
 	PART_RESUME,
+	PART_RESUMED, /* the last three together: from the begin of the stop until all run again */
 	N_PARTS
 };
+
+/* As documents call them. */
+extern const char *const revoke_part_names[N_PARTS];
 
 /* Microseconds, one value for each run. */
 struct revoke_samples {
@@ -37,13 +41,15 @@ struct revoke_row {
 	uint32_t n;    /* connections */
 	uint32_t most; /* of all rows */
 	uint32_t n_vcpus, n_runs;
+	const char *load; /* planted.h; NULL: none */
 	enum stop_mode stop;
 	const char *program_dir;
 
 	/* Filled in: a value for each run. */
 	struct revoke_samples cut;  /* the change that revokes n connections */
-	struct revoke_samples idle; /* a change that finds nothing to revoke */
-	double *floor; /* stop_machines and resume_machines alone, calls blocked as before a cut */
+	struct revoke_samples idle; /* a change that finds nothing to revoke; NULL: is not wanted */
+	double *floor; /* stop and resume alone, where the same change, prepared alike, would have stopped */
+	double *warm;  /* stop and resume alone, right after another stop and resume */
 
 	/* Private: between revoke_open and revoke_close. */
 	struct scene *scene;

@@ -82,14 +82,22 @@ struct guest *scene_guest(struct scene *scene)
 	return scene->stage->monitor->registry->guests[0];
 }
 
+static bool all_blocked(const struct guest *guest)
+{
+	for (uint32_t d = 0; d < guest->n_domains; d++)
+		if (strncmp(guest->domains[d].name, SCENE_LOAD, strlen(SCENE_LOAD)) != 0 &&
+		    machine_domain_state(guest->machine, d) != DOMAIN_BLOCKED)
+			return false;
+	return true;
+}
+
 bool scene_all_blocked(struct scene *scene)
 {
 	const struct registry *registry = scene->stage->monitor->registry;
 
 	for (uint32_t g = 0; g < registry->n_guests; g++)
-		for (uint32_t d = 0; d < registry->guests[g]->n_domains; d++)
-			if (machine_domain_state(registry->guests[g]->machine, d) != DOMAIN_BLOCKED)
-				return false;
+		if (!all_blocked(registry->guests[g]))
+			return false;
 	return true;
 }
 
@@ -157,13 +165,21 @@ int scene_until(struct scene *scene, bool (*condition)(struct scene *scene, void
 json_t *scene_push(struct scene *scene, const char *policy, enum stop_mode stop, bool plan_only,
                    char why[static WHY_BYTES])
 {
+	return scene_push_watched(scene, policy, stop, plan_only, NULL, NULL, why);
+}
+
+json_t *scene_push_watched(struct scene *scene, const char *policy, enum stop_mode stop, bool plan_only,
+                           void (*planned)(void *opaque), void *opaque, char why[static WHY_BYTES])
+{
 	struct policy_source sources[N_TEXT_SOURCES];
 	struct change_request request = {.kind = CHANGE_POLICY,
 	                                 .plan_only = plan_only,
 	                                 .stop = stop,
 	                                 .author = posture_self(scene->stage->monitor),
 	                                 .sources = sources,
-	                                 .n_sources = N_TEXT_SOURCES};
+	                                 .n_sources = N_TEXT_SOURCES,
+	                                 .planned = planned,
+	                                 .planned_opaque = opaque};
 	json_t *report = NULL;
 	char *lines = NULL;
 	int status = text_sources_open(policy, sources);

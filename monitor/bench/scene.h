@@ -39,12 +39,19 @@ struct guest *scene_guest(struct scene *scene);
 int scene_until(struct scene *scene, bool (*condition)(struct scene *scene, void *opaque), void *opaque,
                 const char *what, char why[static WHY_BYTES]);
 
-/* Does every domain sleep in its kernel? */
+/* Domains whose names begin so are there to be in the way: nobody waits until they sleep. */
+#define SCENE_LOAD "load"
+
+/* Does every other domain sleep in its kernel? */
 bool scene_all_blocked(struct scene *scene);
 
 /* Pushes base.cil and this text, or only plans that; the report, or NULL and why. */
 json_t *scene_push(struct scene *scene, const char *policy, enum stop_mode stop, bool plan_only,
                    char why[static WHY_BYTES]);
+
+/* The same; `planned` is called when the plan stands and the stop is next (change.h). */
+json_t *scene_push_watched(struct scene *scene, const char *policy, enum stop_mode stop, bool plan_only,
+                           void (*planned)(void *opaque), void *opaque, char why[static WHY_BYTES]);
 
 /* The domain of that name, which there must be, in any guest. */
 struct domain *scene_domain(struct scene *scene, const char *name);

@@ -22,6 +22,17 @@ struct stats stats_of(double *values, size_t n)
 	};
 }
 
+double stats_median_ratio(const double *over, const double *under, size_t n)
+{
+	double *ratios = calloc(n, sizeof(*ratios)), median;
+
+	for (size_t i = 0; ratios && i < n; i++)
+		ratios[i] = under[i] > 0 ? over[i] / under[i] : 0;
+	median = ratios ? stats_of(ratios, n).median : 0;
+	free(ratios);
+	return median;
+}
+
 json_t *stats_json(const struct stats *stats)
 {
 	json_t *json = json_pack("{s:f}", "median", stats->median);

@@ -24,6 +24,10 @@ struct stats stats_of(double *values, size_t n);
 /* {"median", "p99", "max"}; without p99 if there are fewer than STATS_P99_RUNS values. NULL: no memory. */
 json_t *stats_json(const struct stats *stats);
 
+/* The median of over[i] / under[i], pairs of the same round; sorts nothing. 0 for n = 0, or without memory.
+ */
+double stats_median_ratio(const double *over, const double *under, size_t n);
+
 /* y = base + slope * x. */
 struct stats_fit {
 	double base, slope;

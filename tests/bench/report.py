@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""From the document of `portcullis bench --all --json`: bench.md and three SVG plots beside it.
+"""From the document of `portcullis bench --all --json`: bench.md and SVG plots beside it.
 
 usage: report.py BENCH.JSON     needs gnuplot; called by `make bench`
 """
@@ -10,6 +10,7 @@ import sys
 
 MANY = ("revoke_adjacent", "revoke_mapping_per_slot", "revoke_scattered")
 FEW = ("revoke_chain", "revoke_chain_affected", "revoke_chain_none", "revoke_pairs", "revoke_fan")
+PARTS = ("total", "stop", "patch", "resume", "stop_to_resumed")
 STYLE = """set encoding utf8
 set terminal svg size 900,560 font 'sans,15' background '#ffffff'
 set border 3 lw 1.2 lc '#444444'
@@ -39,22 +40,53 @@ def table(heading, rows):
 # ---- the page ----
 
 def revoke_text(name, data):
-    rows = [[0] + [number(data["idle"][p]["median"]) for p in ("total", "stop", "patch", "resume")] + ["-"]]
+    rows = [[0] + [number(data["idle"][p]["median"]) for p in PARTS] + ["-"] * 3]
     for row in data["rows"]:
-        rows.append([f'{row["connections"]:,}'] +
-                    [number(row[p]["median"]) for p in ("total", "stop", "patch", "resume")] +
-                    [number(row["total"].get("p99"))])
+        rows.append([f'{row["connections"]:,}'] + [number(row[p]["median"]) for p in PARTS] +
+                    [number(row["total"].get("p99")), number(row["floor"]["stop_resume"]["median"]),
+                     number(row["floor_ratio"])])
     text = f'### {name}: --stop {data["stop"]}, {data["vcpus"]} vCPUs\n\n'
-    text += table(["connections", "total", "stop", "patch", "resume", "p99 of total"], rows)
+    text += table(["connections", "total", "stop", "patch", "resume", "stop to resumed", "p99 of total", "floor",
+                   "x floor"], rows)
     fit = data.get("fit")
     if fit:
         patch = fit["patch"]
         text += (f'\nFit of total: {fit["base"]:.0f} us + {fit["per_connection"]:.2f} us x n (R2 {fit["r2"]:.3f}); '
                  f'of patch: {patch["base"]:.0f} us + {patch["per_connection"]:.2f} us x n (R2 {patch["r2"]:.3f}).\n')
-    text += f'Floor (stop and resume alone): {number(data["floor"]["stop_resume"]["median"])} us.\n'
+    floor = data["floor"]
+    text += (f'Floor (stop and resume alone, prepared as a change): {number(floor["stop_resume"]["median"])} us; '
+             f'right after another stop: {number(floor["warm"]["median"])} us.\n')
     for row in data.get("skipped", []):
         text += f'Left out: {row["connections"]:,} connections: {row["why"]}.\n'
     return text
+
+
+def loads_text(data):
+    rows = [[r["load"], r["vcpus"]] + [number(r[p]["median"]) for p in PARTS[1:]] +
+            [number(r["stop_to_resumed"].get("p99")), number(r["floor"]["stop_resume"]["median"]),
+             number(r["floor"]["warm"]["median"]), number(r["floor_ratio"]),
+             number(r.get("qemu_stop_cont", {}).get("median")), number(r.get("qemu_ratio"))] for r in data["rows"]]
+    text = f'### revoke_loads: one connection while every vCPU has a load, --stop {data["stop"]}\n\n'
+    text += table(["load", "vCPUs", "stop", "patch", "resume", "stop to resumed", "p99 of it", "floor", "warm floor",
+                   "x floor", "QEMU stop + cont", "x QEMU"], rows)
+    if "no_qemu" in data:
+        text += f'\nNo QEMU beside it: {data["no_qemu"]}.\n'
+    return text + "\n![revoke-loads](revoke-loads.svg)\n"
+
+
+def bystander_text(data):
+    counts = ("mapping_calls", "stop_requests", "signal_exits", "interrupt_exits")
+    rows = [[f'{r["connections"]:,}', r["stop"]] + [number(r.get(c, {}).get("median")) for c in counts] +
+            [number(r.get("forced_exits_per_mapping_call")), number(r["lost"]["median"]), number(r["lost"]["max"]),
+             number(r["lost_before"]["median"]), number(r["total"]["median"])] for r in data["rows"]]
+    text = (f'### revoke_bystander: a guest that is not concerned, slots {data["layout"]}\n\n'
+            f'Its domain reads the clock every {number(data["reading_ns"])} ns; lost: microseconds a change in gaps of '
+            'over 20 times that. "planned" is a change that is prepared and not made.\n\n')
+    text += table(["connections", "--stop", "mapping calls", "stop requests", "exits for signals", "for interrupts",
+                   "forced a mapping call", "lost", "most", "lost while preparing", "total"], rows)
+    if "no_exits" in data:
+        text += f'\nNo exits: {data["no_exits"]}.\n'
+    return text + "\n![bystander](bystander.svg)\n"
 
 
 def stop_text(data):
@@ -112,6 +144,10 @@ def guests_text(data):
         ["guests", "channels", "cut"] + list(parts) + ["max of total", "calls a second", "start, ms"], rows)
 
 
+OWN = {"revoke_loads": loads_text, "revoke_bystander": bystander_text, "stop": stop_text, "ipc": ipc_text,
+       "push": push_text, "guests": guests_text}
+
+
 def page(document):
     machine, all_of = document["machine"], document["measurements"]
     text = (f'# Portcullis, measured\n\n{machine["processor"]}, {machine["cores"]} cores, Linux {machine["kernel"]}; '
@@ -119,10 +155,10 @@ def page(document):
             f'{machine["seconds"]:.0f} s.\nMicroseconds unless a heading says otherwise; medians. '
             "docs/performance.md says how each figure is made.\n")
     for name, data in all_of.items():
-        if name.startswith("revoke"):
+        if name in OWN:
+            part = OWN[name](data)
+        elif name.startswith("revoke"):
             part = revoke_text(name, data)
-        elif name in ("stop", "ipc", "push", "guests"):
-            part = {"stop": stop_text, "ipc": ipc_text, "push": push_text, "guests": guests_text}[name](data)
         else:
             part = figures_text(name, data)
         text += "\n" + part
@@ -185,6 +221,36 @@ def stop_plot(data):
     return text + "set logscale x\nset yrange [0:101]\nset key bottom right\nplot " + ", ".join(plots) + "\n"
 
 
+def bars_plot(style, key, groups, series):
+    """Clustered bars; groups: pairs of lines below them, series: name to a value for each group."""
+    colours = ("#1f5fa8", "#7fb0e0", "#b5651d")
+    values = [["NaN" if v is None else v for v in of] for of in series.values()]
+    text = block("bars", zip(*values)) + style
+    text += "set style data histogram\nset style histogram clustered gap 1\nset style fill solid border -1\n"
+    text += f"set yrange [0:*]\nset key {key}\nset bmargin 4\n"
+    text += "set xtics scale 0 (" + ", ".join(f'"{a}\\n{b}" {i}' for i, (a, b) in enumerate(groups)) + ")\n"
+    return text + "plot " + ", ".join(f"$bars u {i + 1} lc '{colours[i]}' t '{s}'" for i, s in enumerate(series)) + "\n"
+
+
+def loads_plot(data):
+    rows = data["rows"]
+    style = STYLE.format("revoke-loads.svg", "Revoking one connection, by load and number of vCPUs", "",
+                         "microseconds, median")
+    return bars_plot(style, "top right", [(r["load"], r["vcpus"]) for r in rows],
+                     {"stop to resumed": [r["stop_to_resumed"]["median"] for r in rows],
+                      "stop and resume alone": [r["floor"]["stop_resume"]["median"] for r in rows],
+                      "QEMU, stop + cont": [r.get("qemu_stop_cont", {}).get("median") for r in rows]})
+
+
+def bystander_plot(data):
+    rows = data["rows"]
+    style = STYLE.format("bystander.svg", "What a guest loses that is not concerned, by --stop and connections", "",
+                         "microseconds a change, median")
+    return bars_plot(style, "top left", [(r["stop"], f'{r["connections"]:,}') for r in rows],
+                     {"in gaps": [r["lost"]["median"] for r in rows],
+                      "the change itself": [r["total"]["median"] for r in rows]})
+
+
 def round_trip_plot(data):
     text, plots = "", []
     colours = {"raw-shared-memory": "#777777", "channel": "#1f5fa8", "channel-unmediated": "#7fb0e0",
@@ -211,6 +277,9 @@ def main():
         file.write(page(document))
     plots = [revoke_plot(all_of["revoke_chain"]), many_plot(all_of), stop_plot(all_of["stop"]),
              round_trip_plot(all_of["ipc"])]
+    for name, plot in (("revoke_loads", loads_plot), ("revoke_bystander", bystander_plot)):
+        if name in all_of:
+            plots.append(plot(all_of[name]))
     for script in plots:
         subprocess.run(["gnuplot"], input=script, text=True, check=True, cwd=folder)
 

@@ -47,14 +47,24 @@ static void check_stats(const json_t *row, const char *name, bool p99)
 	cr_assert_eq(json_object_get(stats, "p99") != NULL, p99, "\"%s\"", name);
 }
 
+static void check_floor(const json_t *row)
+{
+	const json_t *floor = json_object_get(row, "floor");
+
+	check_stats(floor, "stop_resume", false);
+	check_stats(floor, "warm", false);
+	cr_assert_gt(number(row, "floor_ratio"), 0);
+}
+
 static void check_revoke_row(const json_t *row, int connections, int runs)
 {
-	static const char *const parts[] = {"total", "stop", "patch", "resume"};
+	static const char *const parts[] = {"total", "stop", "patch", "resume", "stop_to_resumed"};
 
 	cr_assert_eq(number(row, "connections"), connections);
 	cr_assert_eq(number(row, "runs"), runs);
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 5; i++)
 		check_stats(row, parts[i], false);
+	check_floor(row);
 	cr_assert_gt(number(json_object_get(row, "total"), "median"), 0);
 }
 
@@ -81,6 +91,7 @@ static void check_revoke(const char *shape, const char *stop)
 	number(fit, "per_connection");
 	cr_assert_eq(number(fit, "r2"), 1); /* of two points */
 	check_stats(json_object_get(json, "floor"), "stop_resume", false);
+	check_stats(json_object_get(json, "floor"), "warm", false);
 	paper = json_object_get(json, "paper");
 	cr_assert_eq(json_array_size(json_object_get(paper, "connections")), 5);
 	cr_assert_eq(json_integer_value(json_array_get(json_object_get(paper, "total"), 4)), 1650);
@@ -145,6 +156,63 @@ Test(bench_form, layout_mapping_per_slot)
 Test(bench_form, layout_scattered)
 {
 	check_layout("scattered");
+}
+
+/* Every vCPU has something else to do; each run checks what was cut. */
+Test(bench_form, revoke_under_load)
+{
+	static const char *const loads[] = {"halted", "spin", "storm"};
+	struct child child;
+	const json_t *rows, *row;
+	json_t *json;
+
+	need_kvm();
+	child = RUN("bench", "revoke", "--load", "all", "--vcpus", "1,2", "--runs", "2", "--stop", "affected",
+	            "--json", PROGRAMS);
+	json = document(&child);
+	check_text(json, "stop", "affected");
+	rows = json_object_get(json, "rows");
+	cr_assert_eq(json_array_size(rows), 6);
+	for (int i = 0; i < 6; i++) {
+		row = json_array_get(rows, (size_t)i);
+		check_text(row, "load", loads[i / 2]);
+		cr_assert_eq(number(row, "vcpus"), 1 + i % 2);
+		check_revoke_row(row, 1, 2);
+		/* QEMU's guest is halted. */
+		cr_assert_eq(json_object_get(row, "qemu_ratio") != NULL,
+		             i < 2 && !json_object_get(json, "no_qemu"));
+	}
+	json_decref(json);
+}
+
+Test(bench_form, revoke_beside_a_bystander)
+{
+	static const char *const modes[] = {"planned", "none", "affected", "all"};
+	static const char *const figures[] = {"mapping_calls", "stop_requests", "lost", "lost_before",
+	                                      "total"};
+	struct child child;
+	const json_t *rows;
+	json_t *json;
+
+	need_kvm();
+	child = RUN("bench", "revoke", "--bystander", "--connections", "2", "--runs", "2", "--json",
+	            PROGRAMS);
+	json = document(&child);
+	check_text(json, "layout", "scattered");
+	cr_assert_gt(number(json, "reading_ns"), 0);
+	rows = json_object_get(json, "rows");
+	cr_assert_eq(json_array_size(rows), 4);
+	for (size_t i = 0; i < 4; i++) {
+		const json_t *row = json_array_get(rows, i);
+
+		check_text(row, "stop", modes[i]);
+		cr_assert_eq(number(row, "connections"), 2);
+		for (int f = 0; f < 5; f++)
+			check_stats(row, figures[f], false);
+		if (!json_object_get(json, "no_exits"))
+			number(row, "forced_exits_per_mapping_call");
+	}
+	json_decref(json);
 }
 
 Test(bench_form, push)
@@ -231,7 +299,7 @@ static void check_ipc_rows(const json_t *rows)
 
 			json_array_foreach ((json_t *)rows, i, row) {
 				if (strcmp(json_string_value(json_object_get(row, "transport")),
-				           transports[t]) ||
+				           transports[t]) != 0 ||
 				    (int)number(row, "bytes") != sizes[s])
 					continue;
 				n++;
@@ -350,6 +418,10 @@ Test(bench_form, wrong_usage)
 		{"bench", "revoke", "chain"},
 		{"bench", "revoke", "--layout", "heap"},
 		{"bench", "revoke", "--layout", "adjacent", "--connections", "16385"},
+		{"bench", "revoke", "--load", "sleep"},
+		{"bench", "revoke", "--load", "spin", "--connections", "2"},
+		{"bench", "revoke", "--vcpus", "1,2"},
+		{"bench", "revoke", "--bystander", "--stop", "none"},
 		{"bench", "push", "--pairs", "1025"},
 		{"bench", "push", "--channels", "0"},
 		{"bench", "stop", "now"},

@@ -50,6 +50,17 @@ Test(bench_stats, too_few_runs_have_no_p99)
 	json_decref(json);
 }
 
+/* Of the pairs, not of the medians: those would give 20 / 2. */
+Test(bench_stats, ratios_are_of_pairs)
+{
+	const double over[] = {30, 10, 20}, under[] = {1, 2, 10};
+
+	NEAR(stats_median_ratio(over, under, 3), 5);
+	NEAR(stats_median_ratio(over, under, 1), 30);
+	NEAR(stats_median_ratio(over, under, 0), 0);
+	NEAR(over[0], 30); /* as they were */
+}
+
 /* Worked by hand: means 2 and 4; Sxx 2, Sxy 3, residuals 0.5 of a total of 5. */
 Test(bench_stats, line_by_hand)
 {
