@@ -2,12 +2,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/kvm.h>
 #include <linux/landlock.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -219,15 +222,34 @@ static int allow_thread_narrowly(scmp_filter_ctx filter)
 	                                SCMP_A1(SCMP_CMP_EQ, SCHED_OTHER | SCHED_RESET_ON_FORK));
 }
 
-static int load(uint32_t otherwise, bool process)
+/* Compiled filters; never freed, and not written after confine_process. */
+static struct sock_fprog process_filter, thread_filter;
+
+/* libseccomp 2.5 gives its program to a descriptor alone. */
+static int take_program(scmp_filter_ctx filter, struct sock_fprog *program)
+{
+	int fd = memfd_create("portcullis-filter", MFD_CLOEXEC);
+	int error = fd < 0 ? -errno : seccomp_export_bpf(filter, fd);
+	off_t bytes = error ? 0 : lseek(fd, 0, SEEK_END);
+
+	if (!error && (bytes <= 0 || bytes > (off_t)(BPF_MAXINSNS * sizeof(*program->filter))))
+		error = -E2BIG;
+	if (!error) {
+		program->filter = malloc((size_t)bytes);
+		if (!program->filter || pread(fd, program->filter, (size_t)bytes, 0) != bytes)
+			error = -ENOMEM;
+	}
+	program->len = error ? 0 : (unsigned short)((size_t)bytes / sizeof(*program->filter));
+	if (fd >= 0)
+		close(fd);
+	return error;
+}
+
+static int compile(uint32_t otherwise, bool process, struct sock_fprog *program)
 {
 	scmp_filter_ctx filter = seccomp_init(otherwise);
 	int error = filter ? 0 : -ENOMEM;
 
-	if (!error) /* were set before, and a confined thread can not set them again */
-		error = seccomp_attr_set(filter, SCMP_FLTATR_CTL_NNP, 0);
-	if (!error)
-		error = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, process);
 	if (!error)
 		error = add_calls(filter, SCMP_ACT_ALLOW, thread_calls, N(thread_calls));
 	if (!error)
@@ -240,10 +262,32 @@ static int load(uint32_t otherwise, bool process)
 		error = add_calls(filter, SCMP_ACT_KILL_PROCESS, deadly_calls, N(deadly_calls));
 	if (!error)
 		error = process ? allow_process_narrowly(filter) : allow_thread_narrowly(filter);
-	error = error ? error : seccomp_load(filter);
+	error = error ? error : take_program(filter, program);
 	if (filter)
 		seccomp_release(filter);
 	return error;
+}
+
+int confine_prepare(char why[static WHY_BYTES])
+{
+	int error;
+
+	if (SANITIZED || thread_filter.len)
+		return 0;
+	error = compile(SCMP_ACT_ERRNO(ENOSYS), true, &process_filter);
+	error = error ? error : compile(SCMP_ACT_KILL_PROCESS, false, &thread_filter);
+	if (error)
+		snprintf(why, WHY_BYTES, "cannot confine the monitor: seccomp: %s", strerror(-error));
+	return error;
+}
+
+/* No new privileges were set before, and a confined thread cannot set them again. */
+static int put_on(const struct sock_fprog *program, unsigned flags)
+{
+	long result = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, program);
+
+	/* More than 0: the thread that cannot be brought under it. */
+	return result == 0 ? 0 : result < 0 ? -errno : -ECANCELED;
 }
 
 /* Everything that a path could do to a file; sockets are still bound and removed. */
@@ -281,6 +325,9 @@ int confine_process(int directory, char why[static WHY_BYTES])
 
 	if (SANITIZED)
 		return 0;
+	error = confine_prepare(why);
+	if (error)
+		return error;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) {
 		snprintf(why, WHY_BYTES, "cannot confine the monitor: no new privileges: %s",
 		         strerror(errno));
@@ -291,7 +338,7 @@ int confine_process(int directory, char why[static WHY_BYTES])
 		snprintf(why, WHY_BYTES, "cannot confine the monitor: Landlock: %s", strerror(-error));
 		return error;
 	}
-	error = load(SCMP_ACT_ERRNO(ENOSYS), true);
+	error = put_on(&process_filter, SECCOMP_FILTER_FLAG_TSYNC);
 	if (error)
 		snprintf(why, WHY_BYTES, "cannot confine the monitor: seccomp: %s", strerror(-error));
 	__atomic_store_n(&confined, !error, __ATOMIC_RELEASE);
@@ -303,6 +350,6 @@ void confine_thread(void)
 {
 	if (thread_confined || !__atomic_load_n(&confined, __ATOMIC_ACQUIRE))
 		return;
-	CHECK(load(SCMP_ACT_KILL_PROCESS, false) == 0);
+	CHECK(put_on(&thread_filter, 0) == 0);
 	thread_confined = true;
 }

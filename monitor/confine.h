@@ -19,6 +19,12 @@
 #include "guest/abi/limits.h"
 
 /*
+ * Compiles the filters, which takes longer than to put them on: once, for the process and for all threads, at
+ * any time before confine_process, which does it if nobody has. The loop's thread. -errno and a line in why.
+ */
+int confine_prepare(char why[static WHY_BYTES]);
+
+/*
  * All threads that exist and those to come; called by the loop's thread, once. Files beneath `directory` (a
  * descriptor of a directory, -1: none) can still be read. -errno and a line in why (a kernel without
  * seccomp).

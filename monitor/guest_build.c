@@ -238,19 +238,6 @@ static void draw(struct blueprint *blueprint, const struct manifest_guest *manif
 	};
 }
 
-/* Guests share the cores in turn. */
-static uint32_t first_core(struct monitor *monitor)
-{
-	struct registry *registry = registry_lock(monitor);
-	uint32_t n = 0;
-
-	for (uint32_t g = 0; g < registry->n_guests; g++)
-		if (!registry->guests[g]->ended)
-			n += registry->guests[g]->n_vcpus;
-	registry_unlock(registry);
-	return n;
-}
-
 int guest_begin(struct guest *guest, const struct manifest_guest *manifest, char why[static WHY_BYTES])
 {
 	guest->blueprint = calloc(1, sizeof(*guest->blueprint));
@@ -262,7 +249,6 @@ int guest_begin(struct guest *guest, const struct manifest_guest *manifest, char
 	if (guest->is_host)
 		return machine_create_windows(&guest->blueprint->spec, &guest->machine, why);
 	guest->blueprint->spec.kvm_fd = guest->monitor->kvm_fd;
-	guest->blueprint->spec.first_core = first_core(guest->monitor);
 	return machine_begin(&guest->blueprint->spec, &handlers, guest, &guest->machine, why);
 }
 
@@ -342,6 +328,17 @@ int guest_build(struct guest *guest, char why[static WHY_BYTES])
 	return error;
 }
 
+/* Guests share the cores in turn. Registry lock; the guest is not in the registry yet. */
+static void place(struct registry *registry, struct guest *guest)
+{
+	uint32_t n = 0;
+
+	for (uint32_t g = 0; g < registry->n_guests; g++)
+		if (!registry->guests[g]->ended)
+			n += registry->guests[g]->n_vcpus;
+	machine_place(guest->machine, n);
+}
+
 int guest_enter(struct guest *guest, char why[static WHY_BYTES])
 {
 	struct registry *registry;
@@ -350,6 +347,7 @@ int guest_enter(struct guest *guest, char why[static WHY_BYTES])
 	if (error < 0)
 		return error;
 	registry = registry_lock(guest->monitor);
+	place(registry, guest);
 	error = registry_add(registry, guest);
 	for (uint32_t d = 0; d < guest->n_domains && error == 0; d++)
 		__atomic_store_n(&machine_domain_page(guest->machine, d)->policy_number,

@@ -142,9 +142,15 @@ struct lifecycle;
 /* NULL: no memory. Reads the machine-id: before the sandbox closes. */
 struct lifecycle *lifecycle_create(struct monitor *monitor);
 
-/* Defines every guest of the manifest and builds its machine, not running yet. Waits; before the loop runs.
+/*
+ * The guests that the monitor begins with, not running yet, while the security server compiles the policy;
+ * before the loop runs. boot defines them and starts to build their machines on other threads. booted waits
+ * for these and enters each guest whose contexts the policy knows. What went wrong in either half is told by
+ * booted, as if one guest had been made after the other: so that a policy that is refused is told first,
+ * whatever happens here.
  */
-int lifecycle_boot(struct monitor *monitor, struct manifest *manifest, char why[static WHY_BYTES]);
+void lifecycle_boot(struct monitor *monitor, struct manifest *const *manifests, size_t n_manifests);
+int lifecycle_booted(struct monitor *monitor, char why[static WHY_BYTES]);
 /* Lets all of these run. */
 int lifecycle_launch(struct monitor *monitor, char why[static WHY_BYTES]);
 

@@ -7,6 +7,7 @@
 #include "monitor/lifecycle.h"
 #include "monitor/loop.h"
 
+struct boot;
 struct start;
 struct workers;
 
@@ -15,6 +16,8 @@ struct lifecycle {
 	struct definition *first;
 	uint32_t n_definitions;
 	struct lifecycle_listener *listeners;
+	struct boot *boots;      /* guests that the monitor begins with, until they are entered */
+	bool boots_incomplete;   /* there was no memory to begin with the next one */
 	struct start *starts;    /* under way, or over and not reported yet */
 	struct loop_timer timer; /* the nearest deadline of a start, or one to report */
 	struct workers *workers;
@@ -44,6 +47,9 @@ void start_orphan(struct lifecycle *lifecycle, const struct definition *definiti
 
 /* Lets in what has waited for the end of a change. */
 void starts_pump(struct lifecycle *lifecycle);
+
+/* Gives up guests that were never entered; their builders have ended. */
+void boots_free(struct lifecycle *lifecycle);
 
 /* The monitor ends: callers hear -ECANCELED. In two steps, between which the security server falls
  * silent. */

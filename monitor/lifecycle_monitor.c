@@ -94,22 +94,6 @@ struct lifecycle *lifecycle_create(struct monitor *monitor)
 	return lifecycle;
 }
 
-int lifecycle_boot(struct monitor *monitor, struct manifest *manifest, char why[static WHY_BYTES])
-{
-	int error = 0;
-
-	for (uint32_t g = 0; g < manifest->n_guests && error == 0; g++) {
-		struct definition *definition;
-
-		error = lifecycle_define_guest(monitor, manifest, g, true, &definition, why);
-		if (error == 0)
-			error = guest_create(monitor, definition->spec, &definition->guest, why);
-		if (error == 0)
-			definition->state = LIFECYCLE_STARTING;
-	}
-	return error;
-}
-
 int lifecycle_launch(struct monitor *monitor, char why[static WHY_BYTES])
 {
 	struct lifecycle *lifecycle = monitor->lifecycle;
@@ -141,6 +125,7 @@ void lifecycle_free(struct monitor *monitor)
 	if (!lifecycle)
 		return;
 	workers_destroy(lifecycle->workers);
+	boots_free(lifecycle);
 	starts_free(lifecycle);
 	while ((definition = lifecycle->first)) {
 		lifecycle->first = definition->next;

@@ -118,11 +118,15 @@ static int create_parts(struct monitor *monitor, const struct monitor_options *o
 		         strerror(-error));
 		return error;
 	}
-	error = posture_create(monitor, lines);
+	error = posture_create(monitor);
+	if (error == 0) {
+		lifecycle_boot(monitor, options->manifests, options->n_manifests);
+		error = posture_load(monitor, lines);
+	}
 	if (error == 0)
 		error = posture_learn(monitor, options->manifests, options->n_manifests, why);
-	for (size_t m = 0; m < options->n_manifests && error == 0; m++)
-		error = lifecycle_boot(monitor, options->manifests[m], why);
+	if (error == 0)
+		error = lifecycle_booted(monitor, why);
 	if (error == 0)
 		error = ports_create(monitor, options->manifests, options->n_manifests, why);
 	if (error == 0)

@@ -75,6 +75,20 @@ void policy_release(struct policy_instance *policy)
 
 /* ---- the first posture ---- */
 
+int posture_create(struct monitor *monitor)
+{
+	struct posture *posture = calloc(1, sizeof(*posture));
+
+	monitor->posture = posture;
+	if (!posture)
+		return -ENOMEM;
+	posture->policy.image_fd = -1;
+	posture->avc = avc_create(AVC_ENTRIES);
+	posture->sids = sid_table_create();
+	posture->members = members_create();
+	return posture->avc && posture->sids && posture->members ? 0 : -ENOMEM;
+}
+
 static int load_and_wait(struct monitor *monitor, struct policy_load *load, char **why)
 {
 	const struct manifest *manifest = monitor->manifest;
@@ -101,22 +115,12 @@ static int load_and_wait(struct monitor *monitor, struct policy_load *load, char
 	return load->status;
 }
 
-int posture_create(struct monitor *monitor, char **why)
+int posture_load(struct monitor *monitor, char **why)
 {
-	struct posture *posture = calloc(1, sizeof(*posture));
+	struct posture *posture = monitor->posture;
 	struct policy_load load;
-	int error;
+	int error = load_and_wait(monitor, &load, why);
 
-	monitor->posture = posture;
-	if (!posture)
-		return -ENOMEM;
-	posture->policy.image_fd = -1;
-	posture->avc = avc_create(AVC_ENTRIES);
-	posture->sids = sid_table_create();
-	posture->members = members_create();
-	if (!posture->avc || !posture->sids || !posture->members)
-		return -ENOMEM;
-	error = load_and_wait(monitor, &load, why);
 	if (error < 0)
 		return error;
 	posture->policy = load.policy;

@@ -70,11 +70,14 @@ int policy_begin(struct monitor *monitor, const struct policy_source *sources, s
 /* Gives up or frees whatever of it is there. */
 void policy_release(struct policy_instance *policy);
 
+/* One without a policy yet: SIDs can be interned. -ENOMEM. */
+int posture_create(struct monitor *monitor);
+
 /*
  * Loads the manifest's policies and makes them the first posture: number 1,
  * enforcing. Waits for the server. *why gets malloc'ed lines on failure.
  */
-int posture_create(struct monitor *monitor, char **why);
+int posture_load(struct monitor *monitor, char **why);
 /* Ends the server in force: every question to it has its answer then. Before what asked is taken down. */
 void posture_silence(struct monitor *monitor);
 void posture_destroy(struct monitor *monitor);

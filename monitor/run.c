@@ -18,6 +18,7 @@
 #include "monitor/manifest.h"
 #include "monitor/monitor.h"
 #include "monitor/run_libvirt.h"
+#include "policy/launcher.h"
 #include "vmm/check.h"
 #include "vmm/machine.h"
 
@@ -137,10 +138,16 @@ static int start_and_serve(struct service *service)
 static int serve(const struct cli_call *call, bool for_ever)
 {
 	struct service service = {.kvm_fd = -1};
-	int status = read_manifests(call, &service);
+	char why[WHY_BYTES];
+	int status;
 
+	/* What comes up to create_monitor needs no time: the security server's process starts meanwhile. */
+	launcher_prepare(call->launcher);
+	status = read_manifests(call, &service);
 	if (status == CLI_DONE)
 		status = open_kvm(call, &service);
+	if (status == CLI_DONE && confine_prepare(why) < 0)
+		status = complain(why);
 	if (status == CLI_DONE)
 		service.tap = tap_create();
 	if (status == CLI_DONE)

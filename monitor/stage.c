@@ -9,6 +9,7 @@
 
 #include "monitor/loop.h"
 #include "monitor/posture.h"
+#include "policy/launcher.h"
 
 #define STEP_NS 5000000ull /* how often a condition is looked at when nothing happens */
 #define CHANGE_SECONDS 60.0
@@ -35,6 +36,7 @@ int stage_open(const struct stage_options *options, struct stage **out, char **w
 	if (!stage)
 		return -ENOMEM;
 	stage->launcher = options->launcher;
+	launcher_prepare(stage->launcher);
 	stage->kvm_fd = open("/dev/kvm", O_RDWR | O_CLOEXEC);
 	error = load_text(options, &stage->manifest, line);
 	if (error == 0) {

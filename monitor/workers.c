@@ -112,6 +112,11 @@ int workers_run(struct workers *workers, work_fn *run, work_fn *done, void *opaq
 	return 0;
 }
 
+void workers_wait(struct workers *workers)
+{
+	collect(workers, true);
+}
+
 void workers_destroy(struct workers *workers)
 {
 	if (!workers)

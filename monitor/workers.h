@@ -16,7 +16,11 @@ struct workers *workers_create(struct loop *loop);
 typedef void work_fn(void *opaque);
 int workers_run(struct workers *workers, work_fn *run, work_fn *done, void *opaque);
 
-/* Waits for all that run and calls their done. NULL is allowed. */
+/* Waits for all that run and calls their done: where the loop does not run yet. Without a deadline: for work
+ * that ends by itself. */
+void workers_wait(struct workers *workers);
+
+/* The same, and then they are no more. NULL is allowed. */
 void workers_destroy(struct workers *workers);
 
 #endif

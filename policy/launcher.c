@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +22,7 @@
 
 #define LAUNCHER_FD 3
 #define ANSWER_MS 2000
+#define CHILD_STACK_BYTES 65536u /* up to exec; a sanitizer's interceptors want some */
 
 /* The lowest bit of a request's number says what to start. */
 enum child_kind {
@@ -31,6 +34,7 @@ struct launcher {
 	int socket_fd;
 	int pidfd;
 	uint64_t n_asked; /* numbers the requests: an answer that comes too late is recognised */
+	bool prepared;    /* the last request was for a security server that nobody has taken yet */
 };
 
 static int open_pidfd(pid_t pid)
@@ -55,65 +59,56 @@ static void clean_environment(char *kept[static 4])
 	kept[n] = NULL;
 }
 
-/* In the child. error_fd is closed by a successful exec and gets errno otherwise. */
-__attribute__((noreturn)) static void exec_child(enum child_kind kind, int socket_fd, int error_fd,
-                                                 pid_t launcher)
+/* What the launcher hands to its child, whose memory is the launcher's own until exec. */
+struct birth {
+	enum child_kind kind;
+	int socket_fd;
+	pid_t launcher;
+	char **environment;
+	int error; /* errno of a failed exec */
+};
+
+/* In the child. Returns only to fail. */
+static int exec_child(void *opaque)
 {
 	static char server[] = SECURITY_SERVER_ARGV0, reader[] = XML_READER_ARGV0;
-	char *argv[] = {kind == CHILD_XML_READER ? reader : server, NULL};
-	char *environment[4];
+	struct birth *birth = opaque;
+	char *argv[] = {birth->kind == CHILD_XML_READER ? reader : server, NULL};
 	sigset_t none;
-	ssize_t ignored;
-	int error;
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != launcher)
-		_exit(1); /* it died before the signal was ordered */
-	clean_environment(environment);
-	error_fd = fcntl(error_fd, F_DUPFD_CLOEXEC, SECURITY_SERVER_FD + 1);
-	if (error_fd >= 0 && dup2(socket_fd, SECURITY_SERVER_FD) == SECURITY_SERVER_FD)
-		execve("/proc/self/exe", argv, environment);
-	error = errno;
-	ignored = write(error_fd, &error, sizeof(error));
-	(void)ignored;
-	_exit(1);
+	if (getppid() != birth->launcher)
+		return 1; /* it died before the signal was ordered */
+	if (dup2(birth->socket_fd, SECURITY_SERVER_FD) == SECURITY_SERVER_FD)
+		execve("/proc/self/exe", argv, birth->environment);
+	birth->error = errno;
+	return 1;
 }
 
-/* 0, or the errno that the child wrote before it gave up. */
-static int await_exec(int error_fd)
+/*
+ * The child's pidfd, or -errno. Only this process reaps, so the pid can not have been used again. The
+ * launcher stands still until exec has succeeded or failed: no page is copied for a child that throws all
+ * away, which here takes longer than the exec.
+ */
+static int start_child(enum child_kind kind, int socket_fd)
 {
-	int error = 0;
-
-	while (read(error_fd, &error, sizeof(error)) < 0 && errno == EINTR)
-		;
-	return error;
-}
-
-/* The child's pidfd, or -errno. Only this process reaps, so the pid can not have been used again. */
-static int fork_child(enum child_kind kind, int socket_fd)
-{
-	pid_t launcher = getpid();
-	int errors[2];
-	int pidfd;
-	int error;
+	static _Alignas(16) char stack[CHILD_STACK_BYTES];
+	char *environment[4];
+	struct birth birth = {
+		.kind = kind, .socket_fd = socket_fd, .launcher = getpid(), .environment = environment};
+	int pidfd = -1;
 	pid_t pid;
 
-	if (pipe2(errors, O_CLOEXEC))
+	clean_environment(environment);
+	pid = clone(exec_child, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &birth,
+	            &pidfd);
+	if (pid < 0)
 		return -errno;
-	pid = fork();
-	if (pid == 0)
-		exec_child(kind, socket_fd, errors[1], launcher);
-	pidfd = pid < 0 ? -errno : open_pidfd(pid);
-	close(errors[1]);
-	error = pid < 0 ? 0 : await_exec(errors[0]);
-	close(errors[0]);
-	if (pidfd < 0 && pid > 0)
-		kill(pid, SIGKILL);
-	if (pidfd >= 0 && error) {
+	if (birth.error) {
 		close(pidfd);
-		pidfd = -error;
+		pidfd = -birth.error;
 	}
 	return pidfd;
 }
@@ -130,7 +125,7 @@ static void launch(int control_fd, uint64_t number)
 		return;
 	}
 	fds[0] = pair[0];
-	fds[1] = fork_child((enum child_kind)(number & 1), pair[1]);
+	fds[1] = start_child((enum child_kind)(number & 1), pair[1]);
 	if (fds[1] < 0)
 		error = -fds[1];
 	protocol_send_fds(control_fd, number << 16 | (uint64_t)error, fds, error ? 0 : 2);
@@ -321,16 +316,28 @@ static int await_answer(struct launcher *launcher, int fds[static 2])
 	}
 }
 
+static int order(struct launcher *launcher, enum child_kind kind)
+{
+	launcher->n_asked = (((launcher->n_asked >> 1) + 1) << 1) | (uint64_t)kind;
+	return protocol_send_fds(launcher->socket_fd, launcher->n_asked, NULL, 0);
+}
+
+void launcher_prepare(struct launcher *launcher)
+{
+	if (!launcher->prepared)
+		launcher->prepared = order(launcher, CHILD_SECURITY_SERVER) == 0;
+}
+
+/* One that was ordered ahead and is not what is wanted now is given up: await_answer closes it. */
 static int spawn(struct launcher *launcher, enum child_kind kind, int *socket_fd, int *pidfd,
                  char why[static WHY_BYTES])
 {
 	static const char *const names[] = {"security server", "reader of XML"};
+	bool ordered = launcher->prepared && kind == CHILD_SECURITY_SERVER;
 	int fds[2];
-	int error;
+	int error = ordered ? 0 : order(launcher, kind);
 
-	launcher->n_asked = (((launcher->n_asked >> 1) + 1) << 1) | (uint64_t)kind;
-	error = protocol_send_fds(launcher->socket_fd, launcher->n_asked, NULL, 0);
-
+	launcher->prepared = false;
 	if (!error)
 		error = await_answer(launcher, fds);
 	if (error) {

@@ -29,7 +29,14 @@ int launcher_start(struct launcher **launcher, char why[static WHY_BYTES]);
  */
 int launcher_spawn(struct launcher *launcher, int *socket_fd, int *pidfd, char why[static WHY_BYTES]);
 
-/* The same for a process that reads one document of XML (monitor/libvirt/xml_reader.h). */
+/*
+ * Orders a security server ahead of the first launcher_spawn, which gets this one: so the process starts
+ * while its user does other things. Does not wait; what fails is told by that launcher_spawn. A second call
+ * before it does nothing. If none follows, the server ends with the launcher.
+ */
+void launcher_prepare(struct launcher *launcher);
+
+/* The same as launcher_spawn for a process that reads one document of XML (monitor/libvirt/xml_reader.h). */
 #define XML_READER_ARGV0 "portcullis-xml-reader"
 int launcher_spawn_xml_reader(struct launcher *launcher, int *socket_fd, int *pidfd,
                               char why[static WHY_BYTES]);

@@ -70,22 +70,37 @@ static bool is_member(gid_t gid)
 	return gid == getegid();
 }
 
+/* Of this host's own file, where what makes /dev/kvm has its group; else its number. */
+static void name_group(gid_t gid, char *name, size_t bytes)
+{
+	FILE *file = fopen("/etc/group", "re");
+	struct group group, *found;
+	char buffer[4096];
+
+	snprintf(name, bytes, "%u", (unsigned)gid);
+	while (file && fgetgrent_r(file, &group, buffer, sizeof(buffer), &found) == 0)
+		if (group.gr_gid == gid) {
+			snprintf(name, bytes, "%s", group.gr_name);
+			break;
+		}
+	if (file)
+		fclose(file);
+}
+
 static void explain_denial(int error, char why[static WHY_BYTES])
 {
 	struct kvm_access access = {.group = "?"};
-	struct group group, *found = NULL;
-	char buffer[1024], number[32];
+	char name[64];
 	struct stat status;
 
 	if (stat("/dev/kvm", &status)) {
 		snprintf(why, WHY_BYTES, "/dev/kvm: %s", strerror(error));
 		return;
 	}
-	snprintf(number, sizeof(number), "%u", (unsigned)status.st_gid);
-	getgrgid_r(status.st_gid, &group, buffer, sizeof(buffer), &found);
+	name_group(status.st_gid, name, sizeof(name));
 	access.mode = status.st_mode;
 	access.gid = status.st_gid;
-	access.group = found ? found->gr_name : number;
+	access.group = name;
 	access.member = is_member(status.st_gid);
 	kvm_explain_denial(error, &access, why);
 }

@@ -85,7 +85,6 @@ static int memory_fill(struct machine *machine, const struct machine_spec *spec,
 /* What no other thread may do: KVM_CREATE_VM is the loop's alone. */
 static int vm_create(struct machine *machine, const struct machine_spec *spec, char *why)
 {
-	machine->first_core = spec->first_core;
 	names_copy(machine, spec);
 	machine->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (machine->ended_fd < 0) {
@@ -217,6 +216,12 @@ static void ended_tell(const struct machine *machine)
 	/* It can fail only when the counter is full, and then it reads as written. */
 	if (write(machine->ended_fd, &one, sizeof(one)) < 0)
 		return;
+}
+
+void machine_place(struct machine *machine, uint32_t first_core)
+{
+	CHECK(machine_state(machine) == MACHINE_NEW);
+	machine->first_core = first_core;
 }
 
 int machine_start(struct machine *machine, char why[static WHY_BYTES])

@@ -47,9 +47,7 @@ struct machine_spec {
 	uint64_t bulk_bytes;      /* 0 or whole pages, at most MAX_BULK_BYTES */
 	const void *kernel_image; /* NULL: the kernel that was built in */
 	size_t kernel_bytes;
-	int kvm_fd;          /* /dev/kvm; not consumed */
-	uint32_t first_core; /* vCPU i is pinned to the (first_core + i)th core that this process may use,
-	                        modulo their number */
+	int kvm_fd; /* /dev/kvm; not consumed */
 };
 
 /* A request of the guest that has been checked: numbers in range, text copied once. */
@@ -146,6 +144,10 @@ int machine_create_windows(const struct machine_spec *spec, struct machine **mac
 
 /* An eventfd, the machine's own; -1: it has vCPUs. */
 int machine_wake_fd(const struct machine *machine);
+
+/* Before machine_start: vCPU i is pinned to the (first + i)th core that this process may use, modulo their
+ * number. 0 without this. */
+void machine_place(struct machine *machine, uint32_t first_core);
 
 /* Starts the vCPU threads. -errno of pthread_create: the machine then has ended. */
 int machine_start(struct machine *machine, char why[static WHY_BYTES]);

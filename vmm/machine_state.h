@@ -71,8 +71,8 @@ struct machine {
 	struct layout layout;
 	struct exit_ranges ranges;
 	int vm_fd, ended_fd;
-	int wake_fd; /* of a machine without vCPUs: machine_wake writes it; else -1 */
-	uint32_t first_core;
+	int wake_fd;         /* of a machine without vCPUs: machine_wake writes it; else -1 */
+	uint32_t first_core; /* machine_place; not changed by machine_start and after */
 	uint64_t window_bytes;
 	uint8_t *ram, *outbox, *inbox, *record;
 	uint8_t *aside; /* aside.c's; NULL: there is none */

@@ -57,11 +57,13 @@ static int create(struct oracle *oracle, int kvm_fd)
 		.domains = &domain,
 		.bulk_bytes = ORACLE_BULK_BYTES,
 		.kvm_fd = kvm_fd,
-		.first_core = 1,
 	};
 	int error = machine_create(&spec, &handlers, oracle, &oracle->machine, oracle->why);
 
-	return error != 0 ? error : machine_start(oracle->machine, oracle->why);
+	if (error != 0)
+		return error;
+	machine_place(oracle->machine, 1); /* this thread's share is the first */
+	return machine_start(oracle->machine, oracle->why);
 }
 
 static uint64_t load(const uint64_t *word)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -145,4 +146,121 @@ void qemu_close(struct qemu *qemu)
 	}
 	close(qemu->fd);
 	free(qemu);
+}
+
+/* ---- its first instruction ---- */
+
+#define FIRMWARE_BYTES 65536u
+#define FIRMWARE_FD 4
+#define FIRMWARE_PATH "/proc/self/fd/4"
+#define GREETING '!'
+
+/* 16 bytes before the end of what lies below 4 GiB: where a processor begins, in real mode. */
+static const uint8_t reset_vector[16] = {
+	0xba, 0xf8,     0x03, /* mov $0x3f8, %dx */
+	0xb0, GREETING,       /* mov $GREETING, %al */
+	0xee,                 /* out %al, (%dx) */
+	0xf4, 0xeb,     0xfd, /* 1: hlt; jmp 1b */
+};
+
+static int firmware_open(void)
+{
+	int fd = memfd_create("firmware", MFD_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, FIRMWARE_BYTES) == 0 &&
+	    pwrite(fd, reset_vector, sizeof(reset_vector), FIRMWARE_BYTES - sizeof(reset_vector)) ==
+	            (ssize_t)sizeof(reset_vector))
+		return fd;
+	close(fd);
+	return -EIO;
+}
+
+static int spawn_firmware(uint32_t n_vcpus, uint32_t mib, int firmware_fd, int serial_fd, pid_t *pid)
+{
+	char cpus[16], memory[16];
+	char *argv[] = {(char *)"qemu-system-x86_64",
+	                (char *)"-machine",
+	                (char *)"microvm,accel=kvm",
+	                (char *)"-nodefaults",
+	                (char *)"-no-user-config",
+	                (char *)"-display",
+	                (char *)"none",
+	                (char *)"-m",
+	                memory,
+	                (char *)"-smp",
+	                cpus,
+	                (char *)"-bios",
+	                (char *)FIRMWARE_PATH,
+	                (char *)"-serial",
+	                (char *)"stdio",
+	                NULL};
+	posix_spawn_file_actions_t actions;
+	int error;
+
+	snprintf(cpus, sizeof(cpus), "%u", n_vcpus);
+	snprintf(memory, sizeof(memory), "%u", mib);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_adddup2(&actions, serial_fd, STDOUT_FILENO);
+	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+	posix_spawn_file_actions_adddup2(&actions, firmware_fd, FIRMWARE_FD);
+	error = -posix_spawnp(pid, argv[0], &actions, NULL, argv, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	return error;
+}
+
+static int await_greeting(int fd)
+{
+	struct pollfd ready = {.fd = fd, .events = POLLIN};
+	char byte = 0;
+
+	if (poll(&ready, 1, PATIENCE_MS) <= 0)
+		return -ETIMEDOUT;
+	if (read(fd, &byte, 1) != 1)
+		return -ECONNRESET;
+	return byte == GREETING ? 0 : -EPROTO;
+}
+
+/* pair: a pipe, whose second end is closed here. */
+static int time_firmware(uint32_t n_vcpus, uint32_t mib, int firmware_fd, int pair[2], double *us)
+{
+	uint64_t begun = loop_now();
+	pid_t pid;
+	int error = spawn_firmware(n_vcpus, mib, firmware_fd, pair[1], &pid);
+
+	close(pair[1]);
+	if (error < 0)
+		return error;
+	error = await_greeting(pair[0]);
+	*us = (double)(loop_now() - begun) / 1000.0;
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	return error;
+}
+
+int qemu_first_instruction(uint32_t n_vcpus, uint32_t mib, double *us, char why[static WHY_BYTES])
+{
+	int firmware_fd = firmware_open(), pair[2];
+	int error = firmware_fd < 0 ? firmware_fd : 0;
+
+	if (error == 0 && pipe2(pair, O_CLOEXEC) < 0)
+		error = -errno;
+	if (error == 0) {
+		/* dup2 onto itself would leave it closed on exec. */
+		int fd = fcntl(firmware_fd, F_DUPFD_CLOEXEC, FIRMWARE_FD + 1);
+
+		error = time_firmware(n_vcpus, mib, fd, pair, us);
+		close(pair[0]);
+		close(fd);
+	}
+	if (firmware_fd >= 0)
+		close(firmware_fd);
+	if (error < 0)
+		snprintf(why, WHY_BYTES,
+		         error == -ENOENT ? "qemu-system-x86_64 is not installed"
+		                          : "QEMU does not start its guest: %s",
+		         strerror(-error));
+	return error;
 }

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -183,6 +184,19 @@ void fault_kernel(const char *path)
 	close(fd);
 }
 
+static struct {
+	const char *guest; /* NULL: none */
+	void (*meanwhile)(void);
+	bool fail;
+} build;
+
+void fault_build(const char *guest, void (*meanwhile)(void), bool fail)
+{
+	build.guest = guest;
+	build.meanwhile = meanwhile;
+	build.fail = fail;
+}
+
 static struct machine_spec with_kernel(const struct machine_spec *spec)
 {
 	struct machine_spec ours = *spec;
@@ -214,6 +228,13 @@ int __wrap_machine_begin(const struct machine_spec *spec, const struct machine_h
 int __wrap_machine_build(struct machine *machine, const struct machine_spec *spec, char why[static WHY_BYTES])
 {
 	struct machine_spec ours = with_kernel(spec);
+	bool meant = build.guest && strcmp(build.guest, spec->name) == 0;
 
+	if (meant && build.meanwhile)
+		build.meanwhile();
+	if (meant && build.fail) {
+		snprintf(why, WHY_BYTES, "guest %s: " FAULT_BUILD_TEXT, spec->name);
+		return -EIO;
+	}
 	return __real_machine_build(machine, &ours, why);
 }

@@ -25,4 +25,11 @@ void fault_let_handler_go(void);
 /* Machines that are made from now on get this kernel; NULL: the built-in one. */
 void fault_kernel(const char *path);
 
+/*
+ * The machine of the guest of this name, when it is built: meanwhile() is called by the thread that builds,
+ * then it fails with FAULT_BUILD_TEXT, or goes on. Until fault_build(NULL, ...); the name must stay.
+ */
+#define FAULT_BUILD_TEXT "the test does not let it be built"
+void fault_build(const char *guest, void (*meanwhile)(void), bool fail);
+
 #endif

@@ -29,12 +29,12 @@ static struct {
 	enum proxy_harm harm;
 	unsigned n;
 	bool (*now)(void); /* instead of n */
-	int monitor_fd, server_fd, pidfd, go_fd;
+	int monitor_fd, server_fd, pidfd, go_fd, fired_fd;
 
 	/* Atomic: written by the proxy's thread. */
 	bool fired;
 	unsigned n_answers;
-} proxy = {.latest_pidfd = -1, .go_fd = -1};
+} proxy = {.latest_pidfd = -1, .go_fd = -1, .fired_fd = -1};
 
 struct piece {
 	size_t bytes;
@@ -87,7 +87,12 @@ static void drop(struct piece *piece)
 
 static void fire(void)
 {
+	uint64_t one = 1;
+	ssize_t n;
+
 	__atomic_store_n(&proxy.fired, true, __ATOMIC_SEQ_CST);
+	n = write(proxy.fired_fd, &one, sizeof(one));
+	(void)n;
 }
 
 /* False: the connection is to end. */
@@ -237,9 +242,12 @@ int __wrap_launcher_spawn(struct launcher *launcher, int *socket_fd, int *pidfd,
 
 void proxy_arm(enum proxy_harm harm, unsigned n)
 {
-	if (proxy.go_fd >= 0)
+	if (proxy.go_fd >= 0) {
 		close(proxy.go_fd);
+		close(proxy.fired_fd);
+	}
 	proxy.go_fd = eventfd(0, EFD_CLOEXEC);
+	proxy.fired_fd = eventfd(0, EFD_CLOEXEC);
 	proxy.harm = harm;
 	proxy.n = n;
 	proxy.now = NULL;
@@ -262,6 +270,13 @@ void proxy_disarm(void)
 bool proxy_fired(void)
 {
 	return __atomic_load_n(&proxy.fired, __ATOMIC_SEQ_CST);
+}
+
+bool proxy_await_harm(void)
+{
+	struct pollfd fired = {.fd = proxy.fired_fd, .events = POLLIN};
+
+	return poll(&fired, 1, 60000) == 1;
 }
 
 unsigned proxy_answers(void)

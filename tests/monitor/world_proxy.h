@@ -33,6 +33,8 @@ void proxy_disarm(void);
 /* Whether the harm was done (an answer is being held), and how many answers have been passed on. */
 bool proxy_fired(void);
 unsigned proxy_answers(void);
+/* Waits until the harm of what was armed last is done; any thread. False: not within a minute. */
+bool proxy_await_harm(void);
 void proxy_let_go(void);
 
 /* Servers that were started so far; SIGKILL or SIGSTOP to the latest. */

@@ -57,6 +57,20 @@ static long long status_of(pid_t pid, const char *name, int base)
 	return read_proc(path, name, base);
 }
 
+/* Processes whose parent that is. */
+static unsigned n_children(long long parent)
+{
+	DIR *directory = opendir("/proc");
+	struct dirent *entry;
+	unsigned n = 0;
+
+	cr_assert_not_null(directory);
+	while ((entry = readdir(directory)))
+		n += atoi(entry->d_name) > 0 && status_of(atoi(entry->d_name), "PPid", 10) == parent;
+	closedir(directory);
+	return n;
+}
+
 Test(launcher, starts_any_number)
 {
 	enum {
@@ -81,6 +95,33 @@ Test(launcher, starts_any_number)
 		server_close(servers[i]);
 	launcher_stop(launcher);
 	launcher_stop(NULL);
+}
+
+/* The first that is wanted is the one that was ordered ahead; the next is another. */
+Test(launcher, prepares_one)
+{
+	struct launcher *launcher;
+	struct server *servers[2];
+	pid_t pids[2];
+	char why[WHY_BYTES];
+
+	cr_assert_eq(launcher_start(&launcher, why), 0, "%s", why);
+	launcher_prepare(launcher);
+	launcher_prepare(launcher);
+	for (unsigned i = 0; i < 2; i++) {
+		int socket_fd, pidfd;
+
+		cr_assert_eq(launcher_spawn(launcher, &socket_fd, &pidfd, why), 0, "%s", why);
+		pids[i] = pid_of(pidfd);
+		servers[i] = server_open(socket_fd, pidfd);
+	}
+	/* One order, one process: no third was started between them. */
+	cr_assert_neq(pids[0], pids[1]);
+	cr_assert_eq(status_of(pids[0], "PPid", 10), status_of(pids[1], "PPid", 10));
+	cr_assert_eq(n_children(status_of(pids[0], "PPid", 10)), 2);
+	server_close(servers[0]);
+	server_close(servers[1]);
+	launcher_stop(launcher);
 }
 
 /* A server that has ended is reaped: its pid can be used again. */
