@@ -271,7 +271,7 @@ check-cppcheck: build/.check-deps
 	$(Q)cppcheck --quiet --std=c11 -D_GNU_SOURCE -I. -j $$(nproc) --inline-suppr --enable=warning,performance,portability \
 	  --suppress=missingIncludeSystem --error-exitcode=1 $(HOST_FILES)
 
-# The protocols of stop, cut, connect and wait, in every interleaving.
+# The protocols of stop, cut, connect, wait and the backlog, in every interleaving.
 check-model: build/.check-deps
 	$(call say,MODEL,tests/model)
 	$(Q)BUILD=build tests/model/run.sh

@@ -306,7 +306,7 @@ struct channel *channel_accept(struct registry *registry, struct domain *server)
 	channel_follow(registry, channel, SIDE_SERVER);
 	channel_publish(channel, SIDE_SERVER);
 	channel_publish(channel, SIDE_CLIENT);
-	if (channel_hears(channel, SIDE_CLIENT))
+	if (channel->end[SIDE_CLIENT].fate == END_HELD && channel_hears(channel, SIDE_CLIENT))
 		domain_wake(registry, channel->end[SIDE_CLIENT].domain);
 	return channel;
 }
@@ -340,12 +340,18 @@ static void bury(struct registry *registry, struct channel *channel)
 	registry->graveyard = channel;
 }
 
-/* Gives an end's slot back once the peer can no longer see its outbox. */
+static bool is_gone(const struct endpoint *end)
+{
+	return end->fate == END_CLOSED || end->fate == END_DIED;
+}
+
+/* Gives an end's slot back once the peer can no longer see its outbox, or come to see it. */
 static void release_slot(struct channel *channel, enum channel_side side)
 {
 	struct endpoint *end = &channel->end[side];
+	const struct endpoint *peer = &channel->end[OTHER(side)];
 
-	if (!end->owns_slot || end->fate == END_HELD || channel->end[OTHER(side)].part != WINDOW_NONE)
+	if (!end->owns_slot || !is_gone(end) || peer->part != WINDOW_NONE || peer->fate == END_NEW)
 		return;
 	end->owns_slot = false;
 	domain_give_slot(end->domain, end->slot);
@@ -357,10 +363,12 @@ static void release_slot(struct channel *channel, enum channel_side side)
  */
 static bool leaves_unread(const struct channel *channel, enum channel_side side)
 {
-	if (channel->end[side].domain->guest->lost || channel->flow[side].state != FLOW_OPEN ||
-	    channel->end[OTHER(side)].fate != END_HELD || !channel_hears(channel, side))
+	if (channel->end[side].domain->guest->lost || !flow_live(&channel->flow[side]) ||
+	    is_gone(&channel->end[OTHER(side)]) || !channel_hears(channel, side))
 		return false;
-	return !channel->flow[side].flowctl || channel_has_unread(channel, side);
+	if (channel->accepted && !channel->flow[side].flowctl)
+		return true;
+	return channel_has_unread(channel, side);
 }
 
 /* The flows of a channel one of whose ends has gone. One whose writer must not hear of it stays open, to
@@ -383,16 +391,19 @@ void channel_end(struct registry *registry, struct channel *channel, enum channe
 	enum channel_side other = OTHER(side);
 	bool stays = leaves_unread(channel, side);
 	bool hears = channel_hears(channel, other);
+	bool waits = stays && !channel->accepted; /* for a server that is still to read it */
 
-	CHECK(registry->held && channel->end[side].fate != END_CLOSED && channel->end[side].fate != END_DIED);
-	if (!channel->accepted)
+	CHECK(registry->held && !is_gone(&channel->end[side]));
+	if (!channel->accepted && !waits) {
+		channel->refused = side == SIDE_SERVER;
 		leave_backlog(channel);
+	}
 	channel_count(channel, SIDE_CLIENT);
 	channel_count(channel, SIDE_SERVER);
 	orphan_children(channel);
 	close_flows(channel, side, stays);
 	channel->end[side].fate = fate;
-	if (channel->end[other].fate == END_NEW)
+	if (channel->end[other].fate == END_NEW && !waits)
 		channel->end[other].fate = END_CLOSED;
 	channel_publish(channel, side);
 	channel_publish(channel, other);
@@ -400,9 +411,9 @@ void channel_end(struct registry *registry, struct channel *channel, enum channe
 	channel_follow(registry, channel, other);
 	release_slot(channel, side);
 	release_slot(channel, other);
-	if (channel->end[other].fate != END_HELD)
+	if (is_gone(&channel->end[other]))
 		bury(registry, channel);
-	else if (hears)
+	else if (hears && !waits)
 		domain_wake(registry, channel->end[other].domain);
 }
 
@@ -414,7 +425,7 @@ void channel_publish_cut(struct registry *registry, struct channel *channel)
 	if (!channel->accepted && !flow_live(&channel->flow[SIDE_CLIENT]) &&
 	    !flow_live(&channel->flow[SIDE_SERVER])) {
 		leave_backlog(channel);
-		channel->cut_connect =
+		channel->cut_waiting =
 			channel->flow[SIDE_SERVER].state == FLOW_CUT || channel->flow[SIDE_CLIENT].flowctl;
 		channel->end[SIDE_SERVER].fate = END_CLOSED;
 		channel_publish(channel, SIDE_SERVER);
@@ -422,4 +433,14 @@ void channel_publish_cut(struct registry *registry, struct channel *channel)
 	}
 	channel_publish(channel, SIDE_SERVER);
 	channel_publish(channel, SIDE_CLIENT);
+}
+
+void channel_sweep(struct registry *registry, struct channel *channel)
+{
+	CHECK(registry->held);
+	if (channel->dead || !is_gone(&channel->end[SIDE_CLIENT]) || !is_gone(&channel->end[SIDE_SERVER]))
+		return;
+	release_slot(channel, SIDE_CLIENT);
+	release_slot(channel, SIDE_SERVER);
+	bury(registry, channel);
 }

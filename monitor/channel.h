@@ -73,8 +73,9 @@ struct channel {
 	uint32_t n_children;
 	uint64_t opened_at_policy;
 	bool will_live[N_SIDES]; /* scratch of a judgement of all channels, oldest first */
-	bool accepted;
-	bool cut_connect; /* a change cut it while the client waited for accept */
+	bool accepted;           /* it has left the backlog */
+	bool refused;            /* ... because the server ended: nobody has accepted it */
+	bool cut_waiting; /* ... because a change cut it: what the client had sent was seen by nobody */
 	bool dead;        /* in the graveyard */
 
 	struct channel *previous, *next; /* registry's list */
@@ -92,9 +93,9 @@ struct flow_loss {
 
 /*
  * A channel that was granted, not accepted yet: takes both slots, queues it at
- * the service, publishes the client's record. asked says on whose behalf it connects;
- * NULL: its own. CALL_NO_SLOT, CALL_BUSY (backlog), CALL_PEER_DIED (the
- * server has ended); then nothing has changed (I7).
+ * the service, publishes the client's record. From here the client may send; the server sees it once it has
+ * accepted. asked says on whose behalf it connects; NULL: its own. CALL_NO_SLOT, CALL_BUSY (backlog),
+ * CALL_PEER_DIED (the server has ended); then nothing has changed (I7).
  *
  * A client that may hear nothing of its peer (only the flow out is allowed, without
  * flowctl) is not told of these either: it gets a channel that leads nowhere.
@@ -106,7 +107,10 @@ int channel_create(struct registry *registry, struct domain *client, struct serv
 /* The oldest connect that waits at one of the server's services, opened; NULL: none. */
 struct channel *channel_accept(struct registry *registry, struct domain *server);
 
-/* An end closes it (END_CLOSED) or died (END_DIED); the peer is told. Frees the channel when no end is left.
+/*
+ * An end closes it (END_CLOSED) or died (END_DIED); the peer is told. Frees the channel when no end is left.
+ * A client that has sent something and ends before the accept leaves it in the backlog: the server can still
+ * accept it, and read.
  */
 void channel_end(struct registry *registry, struct channel *channel, enum channel_side side,
                  enum end_fate fate);
@@ -126,6 +130,10 @@ bool flow_live(const struct flow *flow);
  * windows, then channel_inspect, then wakes.
  */
 void channel_publish_cut(struct registry *registry, struct channel *channel);
+
+/* Last of all: one that was cut while it waited for an accept, and whose client had gone before, ends here.
+ */
+void channel_sweep(struct registry *registry, struct channel *channel);
 
 /* What the end's inbox slot has to show in the present state. */
 enum window_part channel_part(const struct channel *channel, enum channel_side side);

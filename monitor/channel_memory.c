@@ -30,13 +30,13 @@ static uint64_t open_bits(const struct channel *channel, enum channel_side side)
 	enum end_fate peer = channel->end[OTHER(side)].fate;
 	uint64_t bits = 0;
 
-	if (!channel->accepted && (flow_live(out) || flow_live(in)))
+	if (channel->refused || (!channel->accepted && (flow_live(out) || flow_live(in))))
 		bits |= RECORD_CONNECTING;
-	if (out->state == FLOW_OPEN)
-		bits |= RECORD_OUT | RECORD_NOTIFY | (out->flowctl ? RECORD_OUT_FLOWCTL : 0);
-	if (in->state == FLOW_OPEN)
+	if (flow_live(out))
+		bits |= RECORD_OUT | (out->flowctl ? RECORD_OUT_FLOWCTL : 0);
+	if (flow_live(in))
 		bits |= RECORD_IN | (in->flowctl ? RECORD_IN_FLOWCTL : 0);
-	if (in->state == FLOW_OPEN && in->flowctl && peer == END_HELD)
+	if (out->state == FLOW_OPEN || (in->state == FLOW_OPEN && in->flowctl && peer == END_HELD))
 		bits |= RECORD_NOTIFY;
 	if (peer == END_CLOSED)
 		bits |= RECORD_PEER_CLOSED;
@@ -223,11 +223,8 @@ struct flow_loss channel_inspect(struct channel *channel, enum channel_side side
 {
 	struct flow_loss loss = {0};
 
-	if (channel->cut_connect) { /* the connect itself was blocked */
-		channel->cut_connect = false;
-		loss.calls = 1;
-	}
-	if (!channel->end[SIDE_SERVER].owns_slot)
+	/* A channel that leads nowhere is not told of; one that a server could have come to is. */
+	if (!channel->end[SIDE_SERVER].owns_slot && !channel->cut_waiting)
 		return loss;
 	count(channel, side, &loss);
 	channel->flow[side].unread_bytes = 0;

@@ -166,6 +166,13 @@ static void inspect(struct monitor *monitor, struct plan *plan)
 	}
 }
 
+static void sweep(struct registry *registry, const struct plan *plan)
+{
+	for (size_t i = 0; i < plan->n_cuts; i++)
+		if (plan->cuts[i].done && plan->cuts[i].channel->cut_waiting)
+			channel_sweep(registry, plan->cuts[i].channel);
+}
+
 /* First every count, then one interrupt for each vCPU: a domain that is looked at has its count already. */
 static void wake(struct plan *plan)
 {
@@ -226,4 +233,5 @@ void commit_apply(struct registry *registry, struct monitor *monitor, struct com
 	mark(registry, commit->plan);
 	take_away(registry, monitor, commit);
 	wake(commit->plan);
+	sweep(registry, commit->plan);
 }

@@ -64,7 +64,7 @@ static void audit_missing(struct registry *registry, struct domain *client, cons
 	}
 }
 
-/* Writes the outcome of the domain's connect where its library looks for it, and wakes it. */
+/* Writes the outcome of the domain's connect where its library looks for it, and wakes it if it may sleep. */
 static void conclude(struct registry *registry, struct domain *client, int result, uint32_t slot)
 {
 	struct domain_page *page = machine_domain_page(client->guest->machine, client->index);
@@ -74,7 +74,8 @@ static void conclude(struct registry *registry, struct domain *client, int resul
 	__atomic_store_n(&page->connect_ticket, client->pending.ticket, __ATOMIC_SEQ_CST);
 	client->pending.active = false;
 	client->pending.asked = false;
-	domain_wake(registry, client);
+	if (!client->pending.awake)
+		domain_wake(registry, client);
 }
 
 static void deny(struct registry *registry, struct domain *client, int result)
@@ -237,6 +238,7 @@ static int64_t do_connect(struct registry *registry, struct domain *client,
 		return CALL_NOT_OPEN;
 	client->pending = (struct pending_connect){
 		.active = true,
+		.awake = true,
 		.ticket = ++client->last_ticket,
 		.name = name,
 		.on_behalf = parent || identity != SID_NONE,
@@ -244,8 +246,10 @@ static int64_t do_connect(struct registry *registry, struct domain *client,
 		.identity = identity,
 		.deadline_ns = loop_now() + client->guest->monitor->deadline_ns,
 	};
-	if (!try_connect(registry, client))
+	if (!try_connect(registry, client)) {
+		client->pending.awake = false;
 		registry_kick(registry);
+	}
 	return (int64_t)client->last_ticket;
 }
 

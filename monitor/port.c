@@ -44,7 +44,7 @@ static struct connection *next_in_queue(struct ports *ports)
 
 static void look_at(struct connection *connection)
 {
-	if (connection->state == CONNECTION_OPENING && !(connection_word(connection) & RECORD_CONNECTING))
+	if (connection->state == CONNECTION_OPENING && !connection_is_waiting(connection))
 		connection_open(connection);
 	else if (connection->state == CONNECTION_OPEN)
 		connection_copy(connection);

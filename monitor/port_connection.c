@@ -43,6 +43,13 @@ uint64_t connection_word(const struct connection *connection)
 	                       __ATOMIC_ACQUIRE);
 }
 
+bool connection_is_waiting(const struct connection *connection)
+{
+	uint64_t word = connection_word(connection);
+
+	return (word & RECORD_CONNECTING) && !(word & (RECORD_PEER_CLOSED | RECORD_PEER_DIED));
+}
+
 /* ---- free and taken ---- */
 
 struct connection *connection_take(struct port *port)

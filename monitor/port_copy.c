@@ -356,7 +356,7 @@ bool connection_has_work(struct connection *connection)
 	struct ring *ring = &connection->ring;
 
 	if (connection->state == CONNECTION_OPENING)
-		return !(connection_word(connection) & RECORD_CONNECTING);
+		return !connection_is_waiting(connection);
 	if (!is_open(connection))
 		return false;
 	if (connection_word(connection) != connection->last_word)

@@ -116,6 +116,8 @@ void connection_end(struct connection *connection, enum end_fate fate);
 /* One that has no channel yet. */
 void connection_drop(struct connection *connection);
 uint64_t connection_word(const struct connection *connection);
+/* Granted, and neither accepted nor given up by the peer. */
+bool connection_is_waiting(const struct connection *connection);
 /* A line for people and the audit trail. */
 void port_tell(struct port *port, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -60,6 +60,7 @@ enum domain_life {
 struct pending_connect {
 	bool active;
 	bool asked; /* the loop has put its questions */
+	bool awake; /* its exit goes on: the domain looks at the outcome without being woken */
 	uint64_t ticket;
 	struct service_name name;
 	bool on_behalf;         /* of the client of ... */

@@ -115,14 +115,12 @@ static bool panic(struct vcpu *vcpu, const struct guest_request *request)
 	return false;
 }
 
-bool vcpu_hypercall(struct vcpu *vcpu)
+/* False: the vCPU is to leave. */
+static bool answer(struct vcpu *vcpu, const struct hypercall_words *words)
 {
-	struct hypercall_words words;
 	struct guest_request request;
+	int64_t result = hypercall_decode(words, &vcpu->machine->layout, vcpu->index, &request);
 
-	count(&vcpu->counters.hypercalls);
-	hypercall_read(vcpu->hypercall, &words);
-	int64_t result = hypercall_decode(&words, &vcpu->machine->layout, vcpu->index, &request);
 	if (result == CALL_OK && request.domain != NO_DOMAIN && vcpu->machine->domain[request.domain].ended)
 		result = CALL_BAD_ARGUMENT;
 	if (result != CALL_OK)
@@ -133,4 +131,19 @@ bool vcpu_hypercall(struct vcpu *vcpu)
 		result = serve(vcpu, &request);
 	__atomic_store_n(&vcpu->hypercall->result, result, __ATOMIC_RELEASE);
 	return true;
+}
+
+bool vcpu_hypercall(struct vcpu *vcpu)
+{
+	const struct call_watch *watch = __atomic_load_n(&vcpu->machine->watch, __ATOMIC_ACQUIRE);
+	uint64_t begun = watch != NULL ? monotonic_ns() : 0;
+	struct hypercall_words words;
+	bool stays;
+
+	count(&vcpu->counters.hypercalls);
+	hypercall_read(vcpu->hypercall, &words);
+	stays = answer(vcpu, &words);
+	if (watch != NULL)
+		watch->answered(watch->opaque, words.raw_call, begun, monotonic_ns());
+	return stays;
 }

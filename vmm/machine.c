@@ -430,6 +430,11 @@ void machine_wake(struct machine *machine, uint32_t vcpu)
 	}
 }
 
+void machine_watch_calls(struct machine *machine, const struct call_watch *watch)
+{
+	__atomic_store_n(&machine->watch, watch, __ATOMIC_RELEASE);
+}
+
 int machine_ended_fd(const struct machine *machine)
 {
 	return machine->ended_fd;

@@ -113,6 +113,18 @@ int machine_open_kvm(char why[static WHY_BYTES]);
 int machine_check_kvm(int kvm_fd, char why[static WHY_BYTES]);
 
 /*
+ * For measurements: called on the vCPU's thread with each hypercall that was answered, with the number that
+ * the guest gave and when (CLOCK_MONOTONIC) KVM_RUN had returned with it and its result stood in its page.
+ */
+struct call_watch {
+	void (*answered)(void *opaque, uint32_t raw_call, uint64_t begun_ns, uint64_t ended_ns);
+	void *opaque;
+};
+
+/* NULL: nobody watches. Any thread; the watch stays until the machine is gone. */
+void machine_watch_calls(struct machine *machine, const struct call_watch *watch);
+
+/*
  * Builds the machine; nothing runs yet. -EINVAL and a line that names domain and
  * image for a malformed, oversized or non-static ELF, segments outside
  * VA_IMAGE..VA_IMAGE_END, writable and executable segments, bad numbers;

@@ -85,6 +85,7 @@ struct machine {
 	/* Atomic. */
 	uint32_t state; /* enum machine_state */
 	uint32_t killed;
+	const struct call_watch *watch;
 	uint32_t closed; /* its inbox window is PROT_NONE already, and may have a hole */
 	uint64_t n_mapping_calls;
 

@@ -19,7 +19,7 @@
 #define RECORD_GENERATION_SHIFT 16
 #define RECORD_FREE 0x0000u        /* nobody's */
 #define RECORD_LIVE 0x0001u        /* this end holds the slot */
-#define RECORD_CONNECTING 0x0002u  /* client end, not accepted yet */
+#define RECORD_CONNECTING 0x0002u  /* client end, not accepted: what it sends waits, its inbox is empty */
 #define RECORD_PEER_CLOSED 0x0004u /* the peer closed in order: what it sent can still be read */
 #define RECORD_PEER_DIED 0x0008u   /* the peer failed, or its guest did */
 #define RECORD_OUT 0x0010u         /* the flow out is open */

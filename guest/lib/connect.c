@@ -83,19 +83,32 @@ static int connect_state(uint64_t word)
 	return word & RECORD_PEER_CLOSED ? CALL_PEER_CLOSED : CALL_PENDING;
 }
 
-static int wait_accepted(uint32_t slot, uint64_t deadline)
+/* A cut that finds us here is told as one of a blocked call: the ring says that we wait. */
+int channel_await(struct channel *channel, uint64_t timeout_ns)
 {
-	const uint64_t *word = &record_of(slot)->word;
-	uint64_t seen;
+	struct ring *ring = &channel->ring;
+	uint64_t deadline, seen;
+	bool awake = timeout_ns != 0;
 	int state;
 
-	do {
+	if (!channel->open)
+		return CALL_NOT_OPEN;
+	state = connect_state(RING_LOAD(ring->word));
+	if (state != CALL_PENDING || !awake)
+		return state == CALL_PENDING ? CALL_AGAIN : state;
+	deadline = deadline_after(timeout_ns);
+	for (;;) {
 		seen = events_seen();
-		state = connect_state(__atomic_load_n(word, __ATOMIC_ACQUIRE));
-		if (state != CALL_PENDING)
-			return state;
-	} while (wait_events(seen, deadline));
-	state = connect_state(__atomic_load_n(word, __ATOMIC_ACQUIRE));
+		if (ring->opened & RECORD_OUT)
+			ring_want_room(ring);
+		else
+			ring_want_message(ring);
+		state = connect_state(RING_LOAD(ring->word));
+		if (state != CALL_PENDING || !awake)
+			break;
+		awake = wait_events(seen, deadline);
+	}
+	ring_unwant(ring);
 	return state == CALL_PENDING ? CALL_TIMED_OUT : state;
 }
 
@@ -118,7 +131,6 @@ static int connect(uint64_t number, uint64_t parent, const char *service, uint64
 	uint64_t deadline = deadline_after(timeout_ns);
 	size_t bytes = strlen(service);
 	int64_t ticket;
-	uint32_t slot;
 	int result;
 
 	if (bytes == 0 || bytes >= MAX_PATH_BYTES)
@@ -134,14 +146,7 @@ static int connect(uint64_t number, uint64_t parent, const char *service, uint64
 		return CALL_TIMED_OUT;
 	}
 	result = DOMAIN_PAGE->connect_result;
-	if (result != CALL_OK)
-		return result;
-	slot = DOMAIN_PAGE->connect_slot;
-	result = wait_accepted(slot, deadline);
-	if (result == CALL_OK)
-		return begin(slot, channel);
-	(void)system_call(SYS_CLOSE, slot, 0);
-	return result;
+	return result == CALL_OK ? begin(DOMAIN_PAGE->connect_slot, channel) : result;
 }
 
 int channel_connect(const char *service, uint64_t timeout_ns, struct channel **channel)
@@ -200,6 +205,7 @@ int channel_info(const struct channel *channel, struct channel_info *info)
 		.channel = record->channel,
 		.opened_at_policy = record->opened_at_policy,
 		.accepted = (word & RECORD_SERVER) != 0,
+		.waiting = connect_state(word) == CALL_PENDING,
 		.send_state = ring_out_state(ring, word),
 		.receive_state = ring_in_state(ring, word),
 		.lossless_send = ring->lossless_out,

@@ -42,7 +42,7 @@ int ring_out_state(const struct ring *ring, uint64_t word)
 		return CALL_PEER_DIED;
 	if (word & RECORD_PEER_CLOSED)
 		return CALL_PEER_CLOSED;
-	if (!(word & RECORD_OUT) || (word & RECORD_CONNECTING))
+	if (!(word & RECORD_OUT))
 		return CALL_NOT_OPEN;
 	return ring->broken ? CALL_BROKEN : CALL_OK;
 }
@@ -153,15 +153,41 @@ static bool has_room(const struct ring *ring, size_t bytes)
 	return bytes <= RING_INLINE_BYTES || place(ring, bulk_size(bytes), &at, &skip);
 }
 
-static int send_bulk(struct ring *ring, const void *message, size_t bytes, bool *notify)
+/*
+ * While nobody has accepted there is nothing of the peer to look at, and the host would have to take a zero
+ *page that was looked at out of the guest's tables again.
+ *
+ *	client                                host, accepting; then the server
+ *	1 commit (exchange)                   1 windows; then the word no longer says CONNECTING
+ *	2 does the word say CONNECTING?       2 accept returns: looks at the ring
+ *	  no: look whether the reader sleeps  3 wants_message (exchange), looks again, sleeps
+ *
+ * If it still says so, 1 came before the server's first look.
+ */
+static void commit(struct ring *ring, uint64_t word, struct ring_cell *cell, size_t bytes, bool *notify)
+{
+	ring_publish(ring, cell, bytes);
+	if (!(word & RECORD_CONNECTING) || !(RING_LOAD(ring->word) & RECORD_CONNECTING))
+		ring_look_for_reader(ring, notify);
+}
+
+/* A long message, or any on a channel that nobody has accepted. */
+static int send_lossless(struct ring *ring, uint64_t word, const void *message, size_t bytes, bool *notify)
 {
 	uint64_t n = ring->sent + 1, at, skip;
 	struct ring_cell *cell = &ring_cells(ring->out)[n % RING_CELLS];
 
 	if (!has_room(ring, bytes)) {
-		(void)ring_find_room(ring);
+		if (!(word & RECORD_CONNECTING))
+			(void)ring_find_room(ring);
 		if (ring->broken || !has_room(ring, bytes))
 			return ring_no_room(ring);
+	}
+	if (bytes <= RING_INLINE_BYTES) {
+		ring->bulk_end[n % RING_CELLS] = ring->bulk_head;
+		ring_copy(cell->bytes, message, bytes);
+		commit(ring, word, cell, bytes, notify);
+		return CALL_OK;
 	}
 	(void)place(ring, bulk_size(bytes), &at, &skip);
 	ring->bulk_head += skip + bulk_size(bytes);
@@ -170,7 +196,7 @@ static int send_bulk(struct ring *ring, const void *message, size_t bytes, bool 
 	ring_copy(ring_bulk(ring->out) + at, message, bytes);
 	cell->bulk_offset = at;
 	cell->bulk_end = 0;
-	ring_commit(ring, cell, bytes, notify);
+	commit(ring, word, cell, bytes, notify);
 	return CALL_OK;
 }
 
@@ -184,7 +210,7 @@ static int send_bulk(struct ring *ring, const void *message, size_t bytes, bool 
  *
  * If the copy holds a byte of n, the writer's 1 came before it, and the reader's 2 sees it.
  */
-static int send_diode(struct ring *ring, const void *message, size_t bytes, bool *notify)
+static int send_diode(struct ring *ring, uint64_t word, const void *message, size_t bytes, bool *notify)
 {
 	uint64_t n = ring->sent + 1, at, skip;
 	struct ring_cell *cell = &ring_cells(ring->out)[n % RING_CELLS];
@@ -192,7 +218,7 @@ static int send_diode(struct ring *ring, const void *message, size_t bytes, bool
 	if (bytes <= RING_INLINE_BYTES) {
 		(void)__atomic_exchange_n(&ring->out->reserved, n, __ATOMIC_SEQ_CST);
 		ring_copy(cell->bytes, message, bytes);
-		ring_commit(ring, cell, bytes, notify);
+		commit(ring, word, cell, bytes, notify);
 		return CALL_OK;
 	}
 	at = ring->bulk_at;
@@ -205,7 +231,7 @@ static int send_diode(struct ring *ring, const void *message, size_t bytes, bool
 	ring_copy(ring_bulk(ring->out) + at, message, bytes);
 	cell->bulk_offset = at;
 	cell->bulk_end = ring->bulk_head - bulk_size(bytes) + bytes;
-	ring_commit(ring, cell, bytes, notify);
+	commit(ring, word, cell, bytes, notify);
 	return CALL_OK;
 }
 
@@ -218,21 +244,33 @@ int ring_send_other(struct ring *ring, uint64_t word, const void *message, size_
 	if (bytes > RING_INLINE_BYTES && bytes > ring->bulk_bytes)
 		return CALL_TOO_LONG;
 	if (!ring->lossless_out)
-		return send_diode(ring, message, bytes, notify);
-	return send_bulk(ring, message, bytes, notify);
+		return send_diode(ring, word, message, bytes, notify);
+	return send_lossless(ring, word, message, bytes, notify);
 }
 
 bool ring_can_send(struct ring *ring, size_t bytes)
 {
-	if (ring_out_state(ring, RING_LOAD(ring->word)) != CALL_OK)
+	uint64_t word = RING_LOAD(ring->word);
+
+	if (ring_out_state(ring, word) != CALL_OK)
 		return true;
 	if (!ring->lossless_out || has_room(ring, bytes))
 		return true;
+	if (word & RECORD_CONNECTING)
+		return false;
 	(void)ring_find_room(ring);
 	return ring->broken || has_room(ring, bytes);
 }
 
 /* ---- reading ---- */
+
+/* The word is not that of a flow that can be read: not yet, or no more. */
+int64_t ring_receive_none(const struct ring *ring, uint64_t word)
+{
+	int state = ring_in_state(ring, word);
+
+	return state != CALL_OK ? state : CALL_AGAIN;
+}
 
 static uint64_t next_number(const struct ring *ring)
 {
@@ -267,6 +305,8 @@ bool ring_can_receive(const struct ring *ring)
 
 	if (ring_in_state(ring, word) != CALL_OK)
 		return true;
+	if (word & RECORD_CONNECTING)
+		return false;
 	commit = RING_LOAD(&ring_cells(ring->in)[n % RING_CELLS].commit);
 	if (commit - (n << RING_LENGTH_BITS) <= RING_LENGTH_MASK)
 		return true;

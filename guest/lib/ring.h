@@ -70,7 +70,7 @@ struct ring {
 #define RING_OUT_MASK                                                                                        \
 	(RING_GENERATION | RECORD_LIVE | RECORD_CONNECTING | RECORD_OUT | RECORD_OUT_CUT |                   \
 	 RECORD_PEER_CLOSED | RECORD_PEER_DIED)
-#define RING_IN_MASK (RING_GENERATION | RECORD_LIVE | RECORD_IN | RECORD_IN_CUT)
+#define RING_IN_MASK (RING_GENERATION | RECORD_LIVE | RECORD_CONNECTING | RECORD_IN | RECORD_IN_CUT)
 
 /* Begins with a slot that nobody has used since the host zeroed it. */
 void ring_open(struct ring *ring, struct outbox_header *out, const struct outbox_header *in,
@@ -94,6 +94,7 @@ int ring_send_other(struct ring *ring, uint64_t word, const void *message, size_
 int64_t ring_receive_other(struct ring *ring, uint64_t word, uint64_t commit, void *buffer, size_t size,
                            bool *notify);
 int64_t ring_receive_diode(struct ring *ring, uint64_t word, void *buffer, size_t size, bool *notify);
+int64_t ring_receive_none(const struct ring *ring, uint64_t word);
 int64_t ring_refuse(struct ring *ring, uint64_t word, void *buffer, size_t bytes);
 bool ring_find_room(struct ring *ring);
 int ring_no_room(struct ring *ring);
@@ -146,15 +147,20 @@ static inline void ring_copy(void *to, const void *from, size_t bytes)
 
 /* Publishes message sent + 1, whose bytes are in place. The counters come first: the host never sees them
  * lag. */
-static inline void ring_commit(struct ring *ring, struct ring_cell *cell, size_t bytes, bool *notify)
+static inline void ring_publish(struct ring *ring, struct ring_cell *cell, size_t bytes)
 {
-	uint32_t wants;
-
 	ring->sent++;
 	ring->sent_bytes += bytes;
 	RING_STORE(&ring->out->written, ring->sent);
 	RING_STORE(&ring->out->written_bytes, ring->sent_bytes);
 	(void)__atomic_exchange_n(&cell->commit, ring->sent << RING_LENGTH_BITS | bytes, __ATOMIC_SEQ_CST);
+}
+
+/* Then finds out whether the reader sleeps until it comes. */
+static inline void ring_look_for_reader(struct ring *ring, bool *notify)
+{
+	uint32_t wants;
+
 	if (!ring->lossless_out) { /* the peer's header is not ours to see */
 		*notify = true;
 		return;
@@ -203,7 +209,8 @@ static inline int ring_send(struct ring *ring, const void *message, size_t bytes
 	cell = &ring_cells(ring->out)[(ring->sent + 1) % RING_CELLS];
 	ring->bulk_end[(ring->sent + 1) % RING_CELLS] = ring->bulk_head;
 	ring_copy(cell->bytes, message, bytes);
-	ring_commit(ring, cell, bytes, notify);
+	ring_publish(ring, cell, bytes);
+	ring_look_for_reader(ring, notify);
 	return CALL_OK;
 }
 
@@ -218,7 +225,7 @@ static inline int64_t ring_receive(struct ring *ring, void *buffer, size_t size,
 	const struct ring_cell *cell;
 
 	if ((word & RING_IN_MASK) != ring->word_in)
-		return ring_in_state(ring, word);
+		return ring_receive_none(ring, word);
 	if (!ring->lossless_in)
 		return ring_receive_diode(ring, word, buffer, size, notify);
 	cell = &ring_cells(ring->in)[(ring->taken + 1) % RING_CELLS];

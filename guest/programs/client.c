@@ -77,11 +77,14 @@ static bool connect(const struct options *options, struct channel **channel)
 {
 	static int said;
 	int result = channel_connect(options->service, CONNECT_TIMEOUT, channel);
+	bool open = result == CALL_OK;
 
-	if (result == CALL_OK && options->connections == 0 && !is_both_ways(*channel)) {
-		(void)channel_close(*channel);
+	if (open && options->connections == 0 && !is_both_ways(*channel))
 		result = CALL_DENIED;
-	}
+	if (result == CALL_OK)
+		result = channel_await(*channel, CONNECT_TIMEOUT);
+	if (open && result != CALL_OK)
+		(void)channel_close(*channel);
 	if (result != CALL_OK && result != said)
 		log_line("%s: %s", options->service, call_error(result));
 	said = result;

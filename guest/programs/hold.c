@@ -54,7 +54,8 @@ static int open(const char *service)
 	if (result != CALL_OK)
 		return result;
 	hold(channel);
-	return channel_send(channel, &n_held, sizeof n_held, PATIENCE);
+	result = channel_await(channel, PATIENCE); /* more of them than a service lets wait */
+	return result != CALL_OK ? result : channel_send(channel, &n_held, sizeof n_held, PATIENCE);
 }
 
 static int take(void)

@@ -37,13 +37,22 @@ static const char policy[] = "(type bench_client_t)\n"
 static const char closed[] =
 	", { name = \"" PINGPONG_CLOSED "\"; context = \"system_u:system_r:bench_closed_t:s0\"; }";
 
-static void put_server(FILE *to, enum ipc_pair pair, uint32_t vcpu, bool first)
+/* A domain with many slots keeps its library's state of each on the heap. */
+static void put_slots(FILE *to, const struct ipc_plan *plan)
+{
+	if (plan->n_slots)
+		fprintf(to, " slots = %u; heap_kib = %u;", plan->n_slots, 1024 + 4 * plan->n_slots);
+}
+
+static void put_server(FILE *to, const struct ipc_plan *plan, enum ipc_pair pair, uint32_t vcpu, bool first)
 {
 	fprintf(to,
 	        "\n  { name = \"server%d\"; program = \"pingpong\"; args = (\"serve\");\n"
 	        "    context = \"system_u:system_r:bench_server_t:s0\"; vcpu = %u;\n"
-	        "    offers = (\"echo%d\"%s); }",
+	        "    offers = (\"echo%d\"%s);",
 	        pair, vcpu, pair, first ? closed : "");
+	put_slots(to, plan);
+	fputs(" }", to);
 }
 
 static void put_relay(FILE *to, enum ipc_pair pair, uint32_t vcpu)
@@ -61,8 +70,8 @@ static void put_relay(FILE *to, enum ipc_pair pair, uint32_t vcpu)
 static void put_client(FILE *to, const struct ipc_plan *plan, enum ipc_pair pair, uint32_t vcpu)
 {
 	static const char kinds[] = {
-		[IPC_SPINNING] = 'm',  [IPC_UNMEDIATED] = 'u',  [IPC_SLEEPING] = 's',
-		[IPC_CONNECT] = 'c',   [IPC_IDENTIFIED] = 'i',  [IPC_DENIED] = 'd',
+		[IPC_SPINNING] = 'm',  [IPC_UNMEDIATED] = 'u',  [IPC_SLEEPING] = 's',   [IPC_CONNECT] = 'c',
+		[IPC_ACCEPTED] = 'a',  [IPC_FRESH] = 'f',       [IPC_IDENTIFIED] = 'i', [IPC_DENIED] = 'd',
 		[IPC_HYPERCALL] = 'h', [IPC_SYSTEM_CALL] = 'y',
 	};
 
@@ -80,7 +89,9 @@ static void put_client(FILE *to, const struct ipc_plan *plan, enum ipc_pair pair
 		fprintf(to, ", \"%c:%u:%u:%u\"", kinds[batch->kind], batch->bytes, batch->n_round_trips,
 		        batch->n_messages);
 	}
-	fputs("); }", to);
+	fputs(");", to);
+	put_slots(to, plan);
+	fputs(" }", to);
 }
 
 static void put_guest(FILE *to, const char *name, unsigned n_vcpus, bool first)
@@ -100,7 +111,7 @@ static void put_guests(FILE *to, struct ipc_guest *guest)
 		if (!plan->n_batches[pair])
 			continue;
 		fputs(guest->n_pairs++ ? "," : "", to);
-		put_server(to, (enum ipc_pair)pair, vcpus[pair][1], guest->n_pairs == 1);
+		put_server(to, plan, (enum ipc_pair)pair, vcpus[pair][1], guest->n_pairs == 1);
 		fputc(',', to);
 		put_client(to, plan, (enum ipc_pair)pair, vcpus[pair][0]);
 	}
@@ -110,7 +121,7 @@ static void put_guests(FILE *to, struct ipc_guest *guest)
 	put_guest(to, "near", 1, false);
 	put_client(to, plan, PAIR_TWO_GUESTS, 0);
 	put_guest(to, "far", 1, false);
-	put_server(to, PAIR_TWO_GUESTS, 0, false);
+	put_server(to, plan, PAIR_TWO_GUESTS, 0, false);
 }
 
 static char *manifest_text(struct ipc_guest *guest)
@@ -193,6 +204,11 @@ int ipc_guest_run(struct ipc_guest *guest, enum ipc_pair pair, struct ipc_times 
 	scene_wake(guest->scene, client_of(guest, pair));
 	error = scene_until(guest->scene, is_done, NULL, "a batch of messages is through", why);
 	return error < 0 ? error : fetch(guest, pair, batch, times, why);
+}
+
+void ipc_guest_watch(struct ipc_guest *guest, const struct call_watch *watch)
+{
+	machine_watch_calls(scene_guest(guest->scene)->machine, watch);
 }
 
 uint64_t ipc_guest_exits(struct ipc_guest *guest)

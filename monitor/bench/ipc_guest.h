@@ -12,6 +12,7 @@
 
 #include "guest/abi/limits.h"
 
+struct call_watch;
 struct launcher;
 struct ipc_guest;
 
@@ -36,6 +37,8 @@ enum ipc_kind {
 
 	/* A "round trip" of these is something else, and there are no messages. */
 	IPC_CONNECT,
+	IPC_ACCEPTED, /* a connect, until it is accepted */
+	IPC_FRESH,    /* a connect that takes slots nobody has used, and keeps them */
 	IPC_DENIED,
 	IPC_HYPERCALL,
 	IPC_SYSTEM_CALL,
@@ -52,6 +55,7 @@ struct ipc_batch {
 struct ipc_plan {
 	struct ipc_batch batch[N_PAIRS][IPC_MAX_BATCHES];
 	size_t n_batches[N_PAIRS];
+	uint32_t n_slots; /* of each domain; 0: the default */
 };
 
 struct ipc_times {
@@ -67,6 +71,9 @@ void ipc_guest_close(struct ipc_guest *guest);
 /* Runs the pair's next batch; all domains sleep before and after. */
 int ipc_guest_run(struct ipc_guest *guest, enum ipc_pair pair, struct ipc_times *times,
                   char why[static WHY_BYTES]);
+
+/* Watches the hypercalls of the first guest; NULL: no more. */
+void ipc_guest_watch(struct ipc_guest *guest, const struct call_watch *watch);
 
 /* Exits to user space of all vCPUs so far. */
 uint64_t ipc_guest_exits(struct ipc_guest *guest);

@@ -90,11 +90,11 @@ static uint64_t word_of(const struct world *world, const struct link *link, bool
 	bool lossless = world->flows == WORLD_LOSSLESS;
 	uint64_t cut = server ? link->cut_server : link->cut_client;
 	uint64_t word = RECORD_LIVE | cut | (server ? RECORD_SERVER : 0);
+	bool connecting = !server && !link->accepted && lossless;
 
-	if (!server && !link->accepted && lossless)
-		return word | RECORD_CONNECTING;
+	word |= connecting ? RECORD_CONNECTING : 0;
 	if (lossless || !server)
-		word |= cut & RECORD_OUT_CUT ? 0 : RECORD_OUT | RECORD_NOTIFY;
+		word |= cut & RECORD_OUT_CUT ? 0 : RECORD_OUT | (connecting ? 0 : RECORD_NOTIFY);
 	if (lossless || server)
 		word |= cut & RECORD_IN_CUT ? 0 : RECORD_IN;
 	if (lossless)

@@ -10,7 +10,7 @@ build=${BUILD:-$here/../../build}/model
 mkdir -p "$build" && cd "$build" || exit 1
 memory_mib=3900
 passed=0 failed=0
-wanted=${*:-stop cut connect wait doorbell}
+wanted=${*:-stop cut connect wait doorbell backlog}
 
 # is_wanted MODEL
 is_wanted() {
@@ -129,6 +129,14 @@ fault doorbell MARK_LAST 'invalid end state'
 fault doorbell REPORT_BEFORE_UNBIND unheard
 fault doorbell RING_UNHEARD 'invalid end state'
 fault doorbell NO_WAKE 'invalid end state' -DBOTH_OPEN
+
+asserts backlog "" unseen delivered held returned
+fault backlog NO_SECOND_LOOK 'invalid end state'
+fault backlog RECORD_FIRST unseen
+fault backlog CLOSE_FORGETS delivered
+fault backlog CLOSE_FREES held
+fault backlog NO_WAKE 'invalid end state'
+fault backlog NO_SWEEP returned
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

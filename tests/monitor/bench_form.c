@@ -373,7 +373,9 @@ Test(bench_form, avc)
 /* Each is what it claims to be: the domain asserts the result of every single one. */
 Test(bench_form, connect)
 {
-	static const char *const names[] = {"connect", "denied", "hypercall", "system-call", NULL};
+	static const char *const names[] = {"connect",     "accepted",   "denied",    "hypercall",
+	                                    "system-call", "host-fresh", "host-used", "host-accept",
+	                                    "host-denied", "exit",       NULL};
 	struct child child;
 
 	need_kvm();

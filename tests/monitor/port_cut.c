@@ -18,6 +18,15 @@ struct scene {
 	int fd;
 };
 
+/* The port has opened its end and has looked at its ring: it writes nothing more by itself. */
+static bool is_at_rest(struct world *world, void *opaque)
+{
+	const struct ports *ports = world->monitor->ports;
+
+	(void)opaque;
+	return ports->ports[0].connections[0].state == CONNECTION_OPEN && !ports->first;
+}
+
 static void open_scene(struct scene *scene)
 {
 	const char *path = test_path("web.sock");
@@ -25,6 +34,7 @@ static void open_scene(struct scene *scene)
 	port_open_world(&scene->world, WEB("%s", "stream", ""), path);
 	scene->fd = client_open(path, SOCK_STREAM);
 	scene->handle = port_accept(&scene->world, "two");
+	world_until(&scene->world, is_at_rest, NULL, "the port has opened the channel");
 }
 
 static void close_scene(struct scene *scene)

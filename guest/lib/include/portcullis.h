@@ -78,19 +78,28 @@ _Noreturn void domain_assertion_failed(const char *file, int line, const char *c
 struct channel;
 
 /*
- * Connects to a service and waits until it has accepted.
- * CALL_DENIED, CALL_NO_SERVICE, CALL_NO_SLOT, CALL_BUSY, CALL_QUARANTINED: the host's answer, at once.
- * CALL_TIMED_OUT: nobody accepted in time; nothing is left open.
- * CALL_REVOKED, CALL_PEER_CLOSED, CALL_PEER_DIED: that happened before it was accepted; nothing is left open.
- * CALL_BAD_ARGUMENT: no name, or one of more than 31 bytes.
- * A service of the own guest comes before those of other guests; "guest/service" means that guest's alone.
- * Over a flow that policy lets nobody answer on, it succeeds whether or not anybody accepts.
+ * Connects to a service. It returns with the host's answer and does not wait for the service to accept: what
+ * is sent until then waits for it, 64 messages and one bulk area at most, also when this end closes
+ * meanwhile. CALL_DENIED, CALL_NO_SERVICE, CALL_NO_SLOT, CALL_QUARANTINED: the host's answer. CALL_PEER_DIED:
+ * the service has ended. CALL_BUSY: 64 connects wait for its accept already. CALL_TIMED_OUT: no answer in
+ * time, nothing is left open; one that the host knows comes at once. CALL_BAD_ARGUMENT: no name, or one of
+ * more than 31 bytes. A service of the own guest comes before those of other guests; "guest/service" means
+ * that guest's alone. Over a flow that policy lets nobody answer on, it succeeds whether or not anybody
+ * accepts.
  */
 int channel_connect(const char *service, uint64_t timeout_ns, struct channel **channel);
 
 /*
- * The same, on behalf of the client of a channel that this domain accepted: policy decides with the client's
- * identity, and needs specify_client of this domain. Cut when `client` is cut; stays when `client` closes.
+ * Waits until the service has accepted; CALL_OK also if it has closed since.
+ * CALL_REVOKED, CALL_PEER_CLOSED, CALL_PEER_DIED: that happened before it was accepted. CALL_TIMED_OUT,
+ * CALL_AGAIN, CALL_NOT_OPEN. The channel stays open whatever it says: close it.
+ */
+int channel_await(struct channel *channel, uint64_t timeout_ns);
+
+/*
+ * As channel_connect, on behalf of the client of a channel that this domain accepted: policy decides with the
+ * client's identity, and needs specify_client of this domain. Cut when `client` is cut; stays when `client`
+ * closes.
  */
 int channel_connect_for(const char *service, const struct channel *client, uint64_t timeout_ns,
                         struct channel **channel);
@@ -176,6 +185,7 @@ struct channel_info {
 	uint64_t channel;         /* number, as `portcullis channel list` prints it */
 	uint64_t opened_at_policy;
 	bool accepted; /* this end is the server */
+	bool waiting;  /* the service has not accepted yet */
 	/* May a message still be sent, received? CALL_OK, or the error that says why not. */
 	int send_state, receive_state;
 	bool lossless_send, lossless_receive; /* the flow has flowctl */

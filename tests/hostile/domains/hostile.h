@@ -20,12 +20,14 @@ static inline uint64_t number_or(int argc, char **argv, int i, uint64_t other)
 	return i < argc && text_number(argv[i], &number) ? number : other;
 }
 
-/* Connects, or ends with STATUS_FAILED and a line that says why. */
+/* Connects and is accepted, or ends with STATUS_FAILED and a line that says why. */
 static inline struct channel *connect_or_exit(const char *service)
 {
 	struct channel *channel;
 	int result = channel_connect(service, SECONDS(20), &channel);
 
+	if (result == CALL_OK)
+		result = channel_await(channel, SECONDS(20));
 	if (result == CALL_OK)
 		return channel;
 	log_line("%s: %s", service, call_error(result));

@@ -33,7 +33,20 @@ static int64_t do_connect(const uint64_t *argument)
 	struct channel *channel = NULL;
 	int result = channel_connect(mail->text, argument[0], &channel);
 
+	return keep(t_accepted(result, argument[0], channel), channel);
+}
+
+static int64_t do_open(const uint64_t *argument)
+{
+	struct channel *channel = NULL;
+	int result = channel_connect(mail->text, argument[0], &channel);
+
 	return keep(result, channel);
+}
+
+static int64_t do_await(const uint64_t *argument)
+{
+	return channel_await(handles[argument[0]], argument[1]);
 }
 
 static int64_t do_connect_for(const uint64_t *argument)
@@ -41,7 +54,7 @@ static int64_t do_connect_for(const uint64_t *argument)
 	struct channel *channel = NULL;
 	int result = channel_connect_for(mail->text, handles[argument[0]], argument[1], &channel);
 
-	return keep(result, channel);
+	return keep(t_accepted(result, argument[1], channel), channel);
 }
 
 static int64_t do_peer(const uint64_t *argument)
@@ -249,8 +262,9 @@ static int64_t do_look(const uint64_t *argument)
 static int64_t do_storm(const uint64_t *argument)
 {
 	for (uint64_t i = 0; i < argument[0]; i++) {
-		struct channel *channel;
-		int result = channel_connect(mail->text, argument[1], &channel);
+		struct channel *channel = NULL;
+		int granted = channel_connect(mail->text, argument[1], &channel);
+		int result = t_accepted(granted, argument[1], channel);
 		uint32_t kind = result == CALL_OK        ? 0
 		                : result == CALL_DENIED  ? 1
 		                : result == CALL_REVOKED ? 2
@@ -350,7 +364,8 @@ static int64_t carry_out(uint64_t operation, const uint64_t *argument)
 		[ACTOR_SERVE] = do_serve,     [ACTOR_PING] = do_ping,
 		[ACTOR_PONG] = do_pong,       [ACTOR_CONNECT_FOR] = do_connect_for,
 		[ACTOR_PEER] = do_peer,       [ACTOR_EVENTS] = do_events,
-		[ACTOR_NOTIFY] = do_notify,
+		[ACTOR_NOTIFY] = do_notify,   [ACTOR_OPEN] = do_open,
+		[ACTOR_AWAIT] = do_await,
 	};
 
 	DOMAIN_ASSERT(operation < sizeof(operations) / sizeof(operations[0]) && operations[operation]);

@@ -17,4 +17,17 @@ static inline struct mailbox *t_mailbox(void)
 	return (struct mailbox *)(VA_OUTBOX + t_slot_offset(DOMAIN_BOOT->n_slots - 1) + SLOT_BULK_OFFSET);
 }
 
+/* Once the service has accepted, or nothing is left open. */
+static inline int t_accepted(int result, uint64_t timeout, struct channel *channel)
+{
+	if (result != CALL_OK)
+		return result;
+	result = channel_await(channel, timeout);
+	if (result == CALL_AGAIN)
+		result = CALL_TIMED_OUT;
+	if (result != CALL_OK)
+		(void)channel_close(channel);
+	return result;
+}
+
 #endif

@@ -18,7 +18,7 @@
 
 /* What t_actor does; arguments are in brackets, values behind the arrow. */
 enum actor_operation {
-	ACTOR_CONNECT = 1, /* text; [timeout] -> handle */
+	ACTOR_CONNECT = 1, /* text; [timeout]: connects, and waits until it is accepted -> handle */
 	ACTOR_ACCEPT,      /* [timeout] -> handle, number of the channel's service in text: none */
 	ACTOR_CLOSE,       /* [handle] */
 	ACTOR_SEND,        /* [handle, first counter, n, bytes, timeout] -> n sent */
@@ -46,6 +46,8 @@ enum actor_operation {
 	ACTOR_PEER,        /* [handle] -> the peer's context, as text over all values */
 	ACTOR_NOTIFY,      /* [slot of the domain, n]: until told to end -> n done, n refused */
 	ACTOR_EVENTS,      /* -> what the kernel has counted of this domain's events */
+	ACTOR_OPEN,        /* text; [timeout]: connects, and does not wait for the accept -> handle */
+	ACTOR_AWAIT,       /* [handle, timeout]: until it is accepted */
 };
 
 /* One kind of traffic of t_traffic: what a client sends to one service. */

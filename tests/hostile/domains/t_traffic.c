@@ -39,6 +39,7 @@ static void open_lane(struct outgoing *out, uint64_t lane)
 	const char name[] = {(char)('a' + lane), '\0'};
 	int result = channel_connect(name, SECONDS(60), &out->channel);
 
+	result = t_accepted(result, SECONDS(60), out->channel);
 	if (result != CALL_OK) {
 		out->channel = NULL;
 		state->result = result;
