@@ -86,15 +86,14 @@ static void add_log(struct audit *audit, const char *line, size_t bytes)
 static void tell_throttled(struct audit *audit, const struct audit_bucket *bucket)
 {
 	char body[AUDIT_BODY_BYTES];
-	int n = snprintf(body, sizeof(body),
-	                 "lost=%llu guest=\"%s\" domain=\"%s\" reason=\"too many denials\"",
+	int n = snprintf(body, sizeof(body), "lost=%llu guest=\"%s\" domain=\"%s\" reason=\"too many lines\"",
 	                 (unsigned long long)bucket->held_back, bucket->guest, bucket->domain);
 
 	add_line(audit, "PORTCULLIS_LOST", body, (size_t)n);
 }
 
 /* Under the lock: a line that a domain brought about, if that has not brought about too many. */
-static void add_throttled(struct audit *audit, const char *guest, const char *domain, const char *type,
+static bool add_throttled(struct audit *audit, const char *guest, const char *domain, const char *type,
                           const char *body, size_t bytes)
 {
 	bool held = audit_throttle_holds(&audit->throttle);
@@ -104,11 +103,12 @@ static void add_throttled(struct audit *audit, const char *guest, const char *do
 		audit->ring.lost++;
 		if (!held)
 			kick(audit); /* the writer tells in a second, should nothing follow */
-		return;
+		return false;
 	}
 	if (told.held_back)
 		tell_throttled(audit, &told);
 	add_line(audit, type, body, bytes);
+	return true;
 }
 
 void audit_avc(struct audit *audit, const struct audit_avc *avc)
@@ -117,7 +117,7 @@ void audit_avc(struct audit *audit, const struct audit_avc *avc)
 	size_t bytes = audit_format_avc(avc, body);
 
 	pthread_mutex_lock(&audit->lock);
-	add_throttled(audit, avc->guest, avc->domain, "AVC", body, bytes);
+	(void)add_throttled(audit, avc->guest, avc->domain, "AVC", body, bytes);
 	pthread_mutex_unlock(&audit->lock);
 }
 
@@ -127,7 +127,7 @@ void audit_denied(struct audit *audit, const struct audit_refusal *refusal)
 	size_t bytes = audit_format_refusal(refusal, body);
 
 	pthread_mutex_lock(&audit->lock);
-	add_throttled(audit, refusal->guest, refusal->domain, "PORTCULLIS_DENIED", body, bytes);
+	(void)add_throttled(audit, refusal->guest, refusal->domain, "PORTCULLIS_DENIED", body, bytes);
 	pthread_mutex_unlock(&audit->lock);
 }
 
@@ -137,22 +137,39 @@ static bool is_for_people(const char *type)
 	return strcmp(type, "PORTCULLIS_CUT") != 0;
 }
 
-void audit_notice(struct audit *audit, const char *type, const char *format, ...)
+/* guest NULL: it comes from the host. */
+__attribute__((format(printf, 5, 0))) static void add_notice(struct audit *audit, const char *guest,
+                                                             const char *domain, const char *type,
+                                                             const char *format, va_list arguments)
 {
 	char body[AUDIT_BODY_BYTES];
 	char line[AUDIT_BODY_BYTES + AUDIT_TYPE_BYTES + 16];
-	va_list arguments;
-	size_t bytes, n;
+	size_t bytes = audit_format_notice(body, format, arguments);
+	size_t n = audit_format_people(type, body, line, sizeof(line));
 
-	va_start(arguments, format);
-	bytes = audit_format_notice(body, format, arguments);
-	va_end(arguments);
-	n = audit_format_people(type, body, line, sizeof(line));
 	pthread_mutex_lock(&audit->lock);
-	add_line(audit, type, body, bytes);
-	if (is_for_people(type))
+	if (add_throttled(audit, guest, domain, type, body, bytes) && is_for_people(type))
 		add_log(audit, line, n);
 	pthread_mutex_unlock(&audit->lock);
+}
+
+void audit_notice(struct audit *audit, const char *type, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	add_notice(audit, NULL, NULL, type, format, arguments);
+	va_end(arguments);
+}
+
+void audit_notice_of(struct audit *audit, const char *guest, const char *domain, const char *type,
+                     const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	add_notice(audit, guest, domain, type, format, arguments);
+	va_end(arguments);
 }
 
 /* One line: whose it is stands before it, whatever is in it. */

@@ -77,6 +77,11 @@ void audit_denied(struct audit *audit, const struct audit_refusal *refusal);
 void audit_notice(struct audit *audit, const char *type, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* The same, brought about by this domain, or by whoever uses that port: held back when there are too many, as
+ * denials are. */
+void audit_notice_of(struct audit *audit, const char *guest, const char *domain, const char *type,
+                     const char *format, ...) __attribute__((format(printf, 5, 6)));
+
 /* "guest/domain: text" to log_fd (domain NULL: "guest: text"); n_lost > 0 is said first. */
 void audit_log(struct audit *audit, const char *guest, const char *domain, const char *text, uint64_t n_lost);
 

@@ -3,8 +3,8 @@
  *
  * A domain that is denied in a loop must not push everybody else's lines out. Each
  * domain has a bucket of tokens; a line without one is held back and
- * counted, and the count becomes a line (I9). Only denials are throttled:
- * cuts and notices come from the host.
+ * counted, and the count becomes a line (I9). Denials are throttled, and what clients
+ * and peers of a port bring about; cuts and other notices come from the host.
  * The caller holds the audit's lock.
  */
 #ifndef PORTCULLIS_MONITOR_AUDIT_THROTTLE_H

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <limits.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "monitor/host.h"
@@ -133,6 +135,18 @@ static int collect(struct ports *ports, struct manifest *const *manifests, size_
 	return 0;
 }
 
+/* So that clients do not take what a push, a guest or an operator needs. */
+static int most_fd(void)
+{
+	struct rlimit limit;
+	rlim_t kept;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur > INT_MAX)
+		return INT_MAX;
+	kept = limit.rlim_cur / 2 < KEPT_DESCRIPTORS ? limit.rlim_cur / 2 : KEPT_DESCRIPTORS;
+	return (int)(limit.rlim_cur - kept);
+}
+
 static int ports_open(struct ports *ports, const struct manifest_port *const *all, char *why)
 {
 	struct loop *loop = ports->monitor->loop;
@@ -167,6 +181,7 @@ int ports_create(struct monitor *monitor, struct manifest *const *manifests, siz
 	if (!ports)
 		return -ENOMEM;
 	ports->monitor = monitor;
+	ports->most_fd = most_fd();
 	ports->turn = (struct loop_timer){.fn = on_turn, .opaque = ports};
 	error = collect(ports, manifests, n_manifests, all, why);
 	if (error < 0 || !ports->n_ports) {

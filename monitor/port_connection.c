@@ -28,8 +28,8 @@ void port_tell(struct port *port, const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
-	audit_notice(audit, "PORTCULLIS_PORT", "guest=\"host\" domain=\"%s\" %s", port->from->name, text);
-	audit_log(audit, "host", port->from->name, text, 0);
+	audit_notice_of(audit, "host", port->from->name, "PORTCULLIS_PORT", "guest=\"host\" domain=\"%s\" %s",
+	                port->from->name, text);
 }
 
 static struct machine *machine_of(const struct connection *connection)

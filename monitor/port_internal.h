@@ -17,6 +17,7 @@
 #define CONNECTION_MESSAGES 16u   /* of one connection */
 #define TURN_ACCEPTS 16u          /* of one port */
 #define RETRY_NS 20000000ull      /* a full backlog, a lack of descriptors */
+#define KEPT_DESCRIPTORS 256u     /* of the process, for others than connections */
 #define REFUSALS_NS 1000000000ull /* between two notices of refused clients */
 
 enum connection_state {
@@ -78,6 +79,7 @@ struct ports {
 	struct port *ports;
 	uint32_t n_ports;
 	bool started;
+	int most_fd;                     /* connections get no descriptor from here on */
 	struct connection *first, *last; /* to be looked at */
 	struct loop_timer turn;
 	size_t turn_bytes; /* still to be copied in this turn */

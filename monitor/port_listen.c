@@ -79,7 +79,7 @@ static void let_in(struct port *port, int fd)
 	socklen_t bytes = sizeof(who);
 	struct connection *connection = NULL;
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 &&
+	if (fd < port->ports->most_fd && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 &&
 	    connections_of(port, who.uid) < port->from->per_client)
 		connection = connection_take(port);
 	if (!connection) {

@@ -114,6 +114,10 @@ int port_dial(struct port *port)
 	fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
+	if (fd >= port->ports->most_fd) {
+		close(fd);
+		return -EMFILE;
+	}
 	if (connect(fd, (const struct sockaddr *)&address, sizeof(address))) {
 		int error = -errno;
 

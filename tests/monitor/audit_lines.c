@@ -417,6 +417,33 @@ Test(audit, a_flood_of_one_domain_leaves_room_for_others)
 	cr_expect_eq(lost + whole, n + 1, "%llu held back, %llu there", (unsigned long long)lost,
 	             (unsigned long long)whole);
 	cr_expect(strstr(text, "domain=\"other\""));
-	cr_expect(strstr(text, "guest=\"g\" domain=\"web\" reason=\"too many denials\""));
+	cr_expect(strstr(text, "guest=\"g\" domain=\"web\" reason=\"too many lines\""));
+	free(text);
+}
+
+/* What the clients of a port bring about is as little to push other lines out, of the log too. */
+Test(audit, a_flood_of_notices_of_one_port)
+{
+	int file = memfd_create("audit", 0), log = memfd_create("log", 0);
+	struct audit *audit = start(dup(file), dup(log));
+	const unsigned n = 10000;
+	uint64_t lost, whole;
+	char *text;
+
+	for (unsigned i = 0; i < n; i++)
+		audit_notice_of(audit, "host", "web", "PORTCULLIS_PORT", "guest=\"host\" domain=\"web\" %u",
+		                i);
+	audit_notice(audit, "PORTCULLIS_STOP", "orderly");
+	audit_stop(audit);
+	text = read_all(file);
+	count_lines(text, &lost, &whole);
+	cr_expect_eq(lost + whole, n + 1);
+	cr_expect_gt(lost, n / 2);
+	cr_expect(strstr(text, "PORTCULLIS_STOP"));
+	cr_expect(strstr(text, "guest=\"host\" domain=\"web\" reason=\"too many lines\""));
+	free(text);
+	text = read_all(log);
+	cr_expect(strstr(text, "portcullis: stop: orderly"), "%.200s", text);
+	cr_expect_lt(strlen(text), n * 10);
 	free(text);
 }

@@ -2,6 +2,7 @@
  * Clients that want no good, wake-ups across stops, storms (P12, H4, H7).
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/un.h>
@@ -49,6 +50,63 @@ Test(port_hostile, a_flood_of_connects)
 	cr_expect_eq(world_mailbox(&world, "two")->value[1], counter);
 	close(kept);
 	world_close(&world);
+}
+
+/*
+ * Clients that would take every descriptor of the process: some are kept for a push, which needs a dozen
+ * (H7). The monitor is a process of its own here, with few.
+ */
+#define CROWD 120
+
+static int enter_crowd(const char *path)
+{
+	const struct timeval patience = {.tv_sec = 30};
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	cr_assert_eq(connect(fd, (const struct sockaddr *)&address, sizeof(address)), 0, "%m");
+	return fd;
+}
+
+Test(port_hostile, a_crowd_that_takes_descriptors)
+{
+	const char *path = test_path("echo.sock"), *control = test_path("control");
+	char manifest[1024], line[1024], program[512];
+	int fd[CROWD];
+	ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
+	struct child server, child;
+
+	need_kvm();
+	cr_assert_gt(n, 0);
+	program[n] = '\0';
+	*strrchr(program, '/') = '\0';
+	snprintf(
+		manifest, sizeof(manifest),
+		"name = \"g\";\ndomains = ( { name = \"a\"; program = \"echo\"; slots = 200; "
+		"heap_kib = 16384; offers = ( \"shop\" ); context = \"system_u:system_r:server_t:s0\"; } );\n"
+		"ports = ( { name = \"p\"; kind = \"listen\"; to = \"shop\"; connections = 200; socket = "
+		"\"%s\"; context = \"system_u:system_r:client_t:s0\"; } );",
+		path);
+	snprintf(line, sizeof(line),
+	         "ulimit -n 100; exec %s/../portcullis run %s --programs build/domains --policy "
+	         "policy/base.cil "
+	         "--policy examples/demo/demo.cil --socket %s",
+	         program, test_file("m.conf", manifest), control);
+	server = child_start_program("sh", (const char *const[]){"-c", line, NULL});
+	child = RUN("status", "--until", "running", "--deadline", "30", "--socket", control);
+	EXPECT(child, 0, "");
+	for (int i = 0; i < CROWD; i++)
+		fd[i] = enter_crowd(path);
+	child_await(&server, "clients were refused");
+	child = RUN("policy", "push", "policy/base.cil", "examples/demo/strict.cil", "--socket", control);
+	EXPECT(child, 0, "");
+	for (int i = 0; i < CROWD; i++)
+		close(fd[i]);
+	child_signal(&server, SIGTERM);
+	child_finish(&server);
+	EXPECT(server, 0, "");
 }
 
 /* Messages that come while the guest is stopped are there when it goes on (P12, I10). */

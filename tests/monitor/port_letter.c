@@ -231,6 +231,6 @@ Test(port_letter, nobody_reads_it)
 	child = start_signing(in, line, test_path("s"));
 	close(open(line, O_RDONLY | O_CLOEXEC));
 	child_finish(&child);
-	EXPECT(child, 1, "host/out: Broken pipe");
+	EXPECT(child, 1, "domain=\"out\" Broken pipe");
 	free(letter);
 }
