@@ -69,7 +69,10 @@ static int check_message(struct control_message *message, const char *text, size
 		return -EBADMSG;
 	}
 	if (flags & MSG_CTRUNC) {
-		snprintf(why, WHY_BYTES, "a request has at most %u descriptors", MAX_CONTROL_FILES);
+		snprintf(why, WHY_BYTES,
+		         "its descriptors did not all arrive: a request has at most %u, or no more files can "
+		         "be open here",
+		         MAX_CONTROL_FILES);
 		return -EBADMSG;
 	}
 	for (size_t i = 0; i < message->n_fds; i++)

@@ -89,6 +89,7 @@ static int open_signals(struct monitor *monitor)
 	sigaddset(&set, SIGTERM);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* RLIMIT_FSIZE: a write fails, and guests live on */
 	monitor->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (monitor->signal_fd < 0)
 		return -errno;

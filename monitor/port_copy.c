@@ -72,33 +72,7 @@ static bool is_over(struct connection *connection)
 	       (!connection->writes || port_io_is_flushed(connection->writes));
 }
 
-void connection_look(struct connection *connection)
-{
-	uint64_t word = connection_word(connection);
-	int out = ring_out_state(&connection->ring, word), in = ring_in_state(&connection->ring, word);
-	bool ours = word >> RECORD_GENERATION_SHIFT == connection->generation && (word & RECORD_LIVE);
-
-	connection->last_word = word;
-	if (out != CALL_OK && !connection->fill_over)
-		stop_filling(connection, out == CALL_REVOKED || !ours);
-	if (in == CALL_REVOKED || !ours) {
-		if (!connection->drain_over || connection->n_pending)
-			stop_draining(connection, true);
-	} else if (in != CALL_OK && !connection->drain_over) {
-		stop_draining(connection, false);
-	}
-	if (in == CALL_BROKEN || out == CALL_BROKEN) {
-		port_tell(connection->port, "channel %llu: the peer's memory breaks the ring's rules",
-		          (unsigned long long)machine_record(connection->port->domain->guest->machine,
-		                                             connection->slot)
-		                  ->channel);
-		connection_end(connection, END_DIED);
-	} else if (is_over(connection)) {
-		connection_end(connection, END_CLOSED);
-	}
-}
-
-/* ---- descriptor to ring ---- */
+/* ---- ends ---- */
 
 /* There is no client to notice: whoever started the monitor learns from its exit status that bytes are
  * missing. */
@@ -124,6 +98,45 @@ static void fail(struct connection *connection, int error)
 		fail_stream(connection->port, error);
 	connection_end(connection, END_DIED);
 }
+
+/* All is written, or the last of it could not be. */
+static void finish(struct connection *connection)
+{
+	int error = connection->writes ? port_io_error(connection->writes) : 0;
+
+	if (error < 0)
+		fail(connection, error);
+	else
+		connection_end(connection, END_CLOSED);
+}
+
+void connection_look(struct connection *connection)
+{
+	uint64_t word = connection_word(connection);
+	int out = ring_out_state(&connection->ring, word), in = ring_in_state(&connection->ring, word);
+	bool ours = word >> RECORD_GENERATION_SHIFT == connection->generation && (word & RECORD_LIVE);
+
+	connection->last_word = word;
+	if (out != CALL_OK && !connection->fill_over)
+		stop_filling(connection, out == CALL_REVOKED || !ours);
+	if (in == CALL_REVOKED || !ours) {
+		if (!connection->drain_over || connection->n_pending)
+			stop_draining(connection, true);
+	} else if (in != CALL_OK && !connection->drain_over) {
+		stop_draining(connection, false);
+	}
+	if (in == CALL_BROKEN || out == CALL_BROKEN) {
+		port_tell(connection->port, "channel %llu: the peer's memory breaks the ring's rules",
+		          (unsigned long long)machine_record(connection->port->domain->guest->machine,
+		                                             connection->slot)
+		                  ->channel);
+		connection_end(connection, END_DIED);
+	} else if (is_over(connection)) {
+		finish(connection);
+	}
+}
+
+/* ---- descriptor to ring ---- */
 
 /* How much to read now, so that it fits the ring: a packet is looked at first. */
 static ssize_t next_bytes(struct connection *connection)

@@ -127,6 +127,11 @@ bool port_io_is_flushed(struct port_io *io)
 	return !io->worker || port_worker_is_idle(io->worker);
 }
 
+int port_io_error(struct port_io *io)
+{
+	return io->worker ? port_worker_error(io->worker) : 0;
+}
+
 int port_io_want(struct port_io *io, uint32_t events)
 {
 	int error = 0;

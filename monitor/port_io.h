@@ -56,6 +56,9 @@ ssize_t port_io_write(struct port_io *io, const void *bytes, size_t n);
 /* Whether all that was taken is the host's now. */
 bool port_io_is_flushed(struct port_io *io);
 
+/* Once it is: what became of the last bytes that were taken: 0, -errno. */
+int port_io_error(struct port_io *io);
+
 /* Exactly these of EPOLLIN, EPOLLOUT and EPOLLHUP are waited for; a hang-up comes with each of them; 0:
  * nothing, not even that. -errno of epoll_ctl. */
 int port_io_want(struct port_io *io, uint32_t events);

@@ -49,7 +49,7 @@ static int fail_standard(const struct port *port, const char *which, const char 
 	int error = -errno;
 	char what[64];
 
-	snprintf(what, sizeof(what), "is closed, and this port %s it", does);
+	snprintf(what, sizeof(what), "is closed, or open the other way, and this port %s it", does);
 	return fail(port, error, which, error == -EBADF ? what : NULL, why);
 }
 

@@ -215,3 +215,13 @@ bool port_worker_is_idle(struct port_worker *worker)
 	pthread_mutex_unlock(&worker->lock);
 	return idle;
 }
+
+int port_worker_error(struct port_worker *worker)
+{
+	ssize_t error;
+
+	pthread_mutex_lock(&worker->lock);
+	error = !worker->reads && worker->work == WORK_DONE && worker->result < 0 ? worker->result : 0;
+	pthread_mutex_unlock(&worker->lock);
+	return (int)error;
+}

@@ -34,5 +34,7 @@ int port_worker_event(const struct port_worker *worker);
 ssize_t port_worker_read(struct port_worker *worker, void *buffer, size_t bytes);
 ssize_t port_worker_write(struct port_worker *worker, const void *bytes, size_t n);
 bool port_worker_is_idle(struct port_worker *worker);
+/* Of the last write, once it is idle: -errno or 0. */
+int port_worker_error(struct port_worker *worker);
 
 #endif

@@ -109,6 +109,8 @@ static int64_t exchange(struct channel *channel, uint8_t *message, uint8_t *repl
 	result = channel_call(channel, message, bytes, reply, bytes, FOREVER, NULL);
 	if (result < 0)
 		return result;
+	if (result == 0) /* a server of the host that has closed: the end of its direction */
+		return CALL_PEER_CLOSED;
 	if ((size_t)result != bytes || memcmp(message, reply, bytes) != 0) {
 		log_line("message %llu came back wrong", (unsigned long long)number);
 		domain_exit(STATUS_FAILED);

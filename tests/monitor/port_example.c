@@ -2,6 +2,7 @@
  * The examples of docs/ports.md do what the page says: its shell blocks are taken from there.
  */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #define NOTES "examples/ports/notes.log"
 
 /* Nothing is left behind, and the first command that fails ends it. */
-#define PROLOGUE "set -e; trap 'kill $(jobs -p) 2>/dev/null || :' EXIT\n"
+#define PROLOGUE "set -e; trap 'kill $(jobs -p) 2>/dev/null || :; wait' EXIT; rm -f examples/ports/db.sock\n"
 
 static char *read_all(const char *path)
 {
@@ -100,6 +101,27 @@ Test(port_example, connect)
 	expect_printed("connect.conf", "");
 }
 
+/* A server of the host that closes in between: the domain connects anew, and goes on where it was. */
+Test(port_example, a_server_that_closes)
+{
+	const char *script, *server;
+	struct child child;
+	char *closing;
+
+	need_kvm();
+	setenv("PORTCULLIS_SOCKET", test_path("control"), 1);
+	script = block("EXEC:cat");
+	server = strstr(script, "EXEC:cat");
+	cr_assert_gt(asprintf(&closing, "%.*sEXEC:'dd bs=32 count=3 status=none'%s", (int)(server - script),
+	                      script, server + strlen("EXEC:cat")),
+	             0);
+	child = child_start_program("sh", (const char *const[]){"-c", closing, NULL});
+	child_finish(&child);
+	cr_expect(strstr(child.err, "peer closed after 3 messages"), "%s", child.err);
+	EXPECT(child, 0, "asker/asker: 5 messages");
+	free(closing);
+}
+
 Test(port_example, append)
 {
 	char *once, *twice;
@@ -112,6 +134,66 @@ Test(port_example, append)
 	unlink(NOTES);
 	free(once);
 	free(twice);
+}
+
+/* One message to a port, as `append` has it; more: the port's keys. */
+static const char *one_message(const char *more)
+{
+	char text[2048], folder[512];
+
+	cr_assert_not_null(getcwd(folder, sizeof(folder)));
+	snprintf(text, sizeof(text),
+	         "name = \"writer\"; policy = ( \"%s/policy/base.cil\", \"%s/examples/ports/ports.cil\" );\n"
+	         "domains = ( { name = \"writer\"; program = \"source\"; args = ( \"notes\" ); context = "
+	         "\"system_u:system_r:writer_t:s0\"; data = \"%s/examples/ports/ports.cil\"; } );\n"
+	         "ports = ( { name = \"notes\"; context = \"system_u:system_r:notes_t:s0\"; %s } );",
+	         folder, folder, folder, more);
+	return test_file("m.conf", text);
+}
+
+static struct child run_limited(const char *before, const char *manifest, const char *after)
+{
+	char program[512], line[1024];
+	ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
+
+	cr_assert_gt(n, 0);
+	program[n] = '\0';
+	*strrchr(program, '/') = '\0';
+	snprintf(line, sizeof(line), "%s exec %s/../portcullis run %s --socket %s %s", before, program,
+	         manifest, test_path("control"), after);
+	return child_start_program("sh", (const char *const[]){"-c", line, NULL});
+}
+
+/* The last bytes of all are as little lost in silence as others. */
+Test(port_example, a_last_write_that_fails)
+{
+	struct child child;
+
+	need_kvm();
+	child = run_limited("", one_message("kind = \"stdio\"; streams = \"out\";"), ">/dev/full");
+	child_finish(&child);
+	EXPECT(child, 1, "domain=\"notes\" No space left on device");
+}
+
+/* A limit on the size of files is an error of the port, not the end of all guests by a signal. */
+Test(port_example, a_file_past_a_limit)
+{
+	const off_t limit = 64ll << 30; /* above what guests' memory takes */
+	const char *path = test_path("notes.log");
+	char keys[512], before[64];
+	struct child child;
+	int fd;
+
+	need_kvm();
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	if (ftruncate(fd, limit))
+		cr_skip_test("no file can be as large here");
+	close(fd);
+	snprintf(keys, sizeof(keys), "kind = \"file\"; access = \"append\"; file = \"%s\";", path);
+	snprintf(before, sizeof(before), "ulimit -f %lld;", (long long)limit / 512);
+	child = run_limited(before, one_message(keys), "");
+	child_finish(&child);
+	EXPECT(child, 1, "notes.log: File too large");
 }
 
 Test(port_example, each_is_well_formed)
