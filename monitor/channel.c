@@ -7,6 +7,7 @@
 #include "guest/abi/record.h"
 #include "monitor/bells.h"
 #include "monitor/channel_memory.h"
+#include "monitor/group.h"
 #include "monitor/guest.h"
 #include "vmm/check.h"
 
@@ -18,11 +19,6 @@ const char *flow_state_name(enum flow_state state)
 	};
 
 	return names[state];
-}
-
-bool flow_live(const struct flow *flow)
-{
-	return flow->state == FLOW_PENDING || flow->state == FLOW_OPEN;
 }
 
 struct subjects channel_subjects(const struct channel *channel)
@@ -37,6 +33,21 @@ struct subjects channel_subjects(const struct channel *channel)
 
 /* ---- lists ---- */
 
+static struct channel **recent(struct registry *registry, const struct channel *channel)
+{
+	return &registry->recent[channel->number % CHANNELS_AHEAD];
+}
+
+/* The one that came CHANNELS_AHEAD before it learns of it. */
+static void look_ahead(struct registry *registry, struct channel *channel)
+{
+	struct channel **at = recent(registry, channel);
+
+	if (*at)
+		(*at)->ahead = channel;
+	*at = channel;
+}
+
 static void list_add(struct registry *registry, struct channel *channel)
 {
 	channel->previous = registry->last;
@@ -46,6 +57,8 @@ static void list_add(struct registry *registry, struct channel *channel)
 		registry->first = channel;
 	registry->last = channel;
 	registry->n_channels++;
+	registry->n_derived += !channel->group;
+	look_ahead(registry, channel);
 }
 
 static void list_remove(struct registry *registry, struct channel *channel)
@@ -59,6 +72,9 @@ static void list_remove(struct registry *registry, struct channel *channel)
 	else
 		registry->last = channel->previous;
 	registry->n_channels--;
+	registry->n_derived -= !channel->group;
+	if (*recent(registry, channel) == channel)
+		*recent(registry, channel) = NULL;
 }
 
 static void backlog_add(struct service *service, struct channel *channel)
@@ -233,18 +249,44 @@ static void leave_parent(struct channel *channel)
 	channel->parent = NULL;
 }
 
+static void leave_group(struct registry *registry, struct channel *channel)
+{
+	if (channel->group)
+		group_leave(registry, channel->group);
+	channel->group = NULL;
+}
+
+/* Its ends and its group. CALL_OK and the channel, or nothing was taken. */
+static int make(struct registry *registry, struct domain *client, struct service *service, bool on_behalf,
+                const struct verdict *verdict, struct channel **out)
+{
+	struct channel *channel = malloc(sizeof(*channel));
+	int result = CALL_NO_SLOT;
+
+	if (!channel)
+		return CALL_NO_SLOT;
+	*channel = (struct channel){.group = on_behalf ? NULL : group_join(registry, client, service)};
+	if (on_behalf || channel->group)
+		result = take_ends(channel, client, service, verdict);
+	*out = channel;
+	if (result == CALL_OK)
+		return CALL_OK;
+	leave_group(registry, channel);
+	free(channel);
+	return result;
+}
+
 int channel_create(struct registry *registry, struct domain *client, struct service *service,
                    const struct pending_connect *asked, const struct verdict *verdict, uint64_t policy_number,
                    struct channel **out)
 {
-	struct channel *channel = calloc(1, sizeof(*channel));
-	int result = channel ? take_ends(channel, client, service, verdict) : CALL_NO_SLOT;
+	struct channel *channel;
+	int result;
 
 	CHECK(registry->held && !registry->gate_closed);
-	if (result != CALL_OK) {
-		free(channel);
+	result = make(registry, client, service, asked && asked->on_behalf, verdict, &channel);
+	if (result != CALL_OK)
 		return result;
-	}
 	for (unsigned side = 0; side < N_SIDES; side++)
 		channel->end[side].domain->guest->n_refs++;
 	channel->number = ++registry->last_channel;
@@ -331,6 +373,7 @@ static void bury(struct registry *registry, struct channel *channel)
 	leave_parent(channel);
 	bells_leave(channel);
 	list_remove(registry, channel);
+	leave_group(registry, channel);
 	channel->dead = true;
 	if (!registry->pinned) {
 		channel_free(channel);

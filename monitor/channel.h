@@ -13,6 +13,7 @@
 #define PORTCULLIS_MONITOR_CHANNEL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "monitor/needs.h"
@@ -35,9 +36,13 @@ enum flow_state {
 
 /* Out of the end with the same index. */
 struct flow {
-	enum flow_state state;
-	bool flowctl;      /* the destination's header is readable at the source */
-	uint64_t messages; /* as last inspected, for display */
+	enum flow_state state : 8;
+	bool flowctl; /* the destination's header is readable at the source */
+};
+
+/* What passed through a flow, as last inspected, for display. */
+struct flow_count {
+	uint64_t messages;
 	uint64_t bytes;
 	uint64_t unread_bytes;
 };
@@ -52,35 +57,54 @@ enum end_fate {
 
 struct endpoint {
 	struct domain *domain;
-	uint32_t slot;
+	struct bell *bell; /* that it rings for a peer elsewhere: bells.h */
 	uint64_t generation;
-	enum end_fate fate;
-	bool owns_slot;        /* false once the slot was given back */
-	struct bell *bell;     /* that it rings for a peer elsewhere: bells.h */
-	bool rings, heard;     /* counted there */
-	enum window_part part; /* what its inbox slot shows now */
+	uint32_t slot;
+	enum end_fate fate : 8;
+	enum window_part part : 8; /* what its inbox slot shows now */
+	bool owns_slot : 1;        /* false once the slot was given back */
+	bool rings : 1, heard : 1; /* counted at the bell */
 };
 
 struct channel {
+	/* What a judging reads of every channel, and of one that it takes something from: beside each other.
+	 */
+	struct channel *next;  /* registry's list */
+	struct channel *ahead; /* where a walk will be soon, to be fetched: it may be gone, and is no more
+	                          than that */
+	struct group *group;   /* group.h; NULL: opened on behalf of another */
+	struct channel
+		*parent; /* whose client it speaks for; NULL: that has ended in order, or is the host's */
 	uint64_t number;
-	struct endpoint end[N_SIDES];
 	struct flow flow[N_SIDES];
-	struct service *service;
-	policy_sid client_sid;  /* effective identity of the client: its own context, or whom it speaks for */
-	bool on_behalf;         /* the client is a relay that speaks for ... */
-	struct channel *parent; /* ... the client of this channel; NULL: that has ended in order, or of a
-	                           client of the host */
+	policy_sid client_sid; /* effective identity of the client: its own context, or whom it speaks for */
 	uint32_t n_children;
-	uint64_t opened_at_policy;
-	bool will_live[N_SIDES]; /* scratch of a judgement of all channels, oldest first */
+	bool on_behalf;          /* the client is a relay that speaks for another */
+	bool will_live[N_SIDES]; /* scratch of a judging, oldest first; of channels with children */
 	bool accepted;           /* it has left the backlog */
 	bool refused;            /* ... because the server ended: nobody has accepted it */
 	bool cut_waiting; /* ... because a change cut it: what the client had sent was seen by nobody */
 	bool dead;        /* in the graveyard */
+	struct endpoint end[N_SIDES];
 
-	struct channel *previous, *next; /* registry's list */
+	struct service *service;
+	uint64_t opened_at_policy;
+	struct flow_count count[N_SIDES];
+	struct channel *previous; /* registry's list */
 	struct channel *backlog_next;
 };
+
+/* The next channel of the registry's list. Of thousands none is in a cache: those that come soon are fetched.
+ */
+static inline struct channel *channel_next(const struct channel *channel)
+{
+	const char *ahead = (const char *)channel->ahead;
+
+	__builtin_prefetch(ahead);
+	__builtin_prefetch(ahead + offsetof(struct channel, end) - 1);
+	__builtin_prefetch(ahead + offsetof(struct channel, service) - 1);
+	return channel->next;
+}
 
 /* What a cut found in flight in one flow. Counters of a guest, clamped. */
 struct flow_loss {
@@ -122,7 +146,10 @@ void channel_free(struct channel *channel);
 struct channel *channel_at(struct domain *domain, uint64_t slot, enum channel_side *side);
 
 /* Whether the flow lets anything through now, or will after accept. */
-bool flow_live(const struct flow *flow);
+static inline bool flow_live(const struct flow *flow)
+{
+	return flow->state == FLOW_PENDING || flow->state == FLOW_OPEN;
+}
 
 /*
  * The steps of a cut, in the order of the design page. States first (flow[side]

@@ -194,7 +194,7 @@ static uint32_t waits(const struct endpoint *end, bool for_room)
 static void count(struct channel *channel, enum channel_side side, struct flow_loss *unread)
 {
 	const struct endpoint *from = &channel->end[side], *to = &channel->end[OTHER(side)];
-	struct flow *flow = &channel->flow[side];
+	struct flow_count *seen = &channel->count[side];
 	struct outbox_counters own = {0}, peer = {0};
 	uint64_t most_bytes = RING_CELLS * (uint64_t)MAX_BULK_BYTES;
 
@@ -202,13 +202,13 @@ static void count(struct channel *channel, enum channel_side side, struct flow_l
 		own = window_outbox_counters(from->domain->guest->machine, from->slot);
 	if (to->owns_slot)
 		peer = window_outbox_counters(to->domain->guest->machine, to->slot);
-	flow->messages = clamp(own.written, INT64_MAX); /* JSON's integers are signed */
-	flow->bytes = clamp(own.written_bytes, INT64_MAX);
+	seen->messages = clamp(own.written, INT64_MAX); /* JSON's integers are signed */
+	seen->bytes = clamp(own.written_bytes, INT64_MAX);
 	unread->messages = own.written > peer.read ? clamp(own.written - peer.read, RING_CELLS) : 0;
 	unread->bytes = unread->messages && own.written_bytes > peer.read_bytes
 	                        ? clamp(own.written_bytes - peer.read_bytes, most_bytes)
 	                        : 0;
-	flow->unread_bytes = unread->bytes;
+	seen->unread_bytes = unread->bytes;
 }
 
 void channel_count(struct channel *channel, enum channel_side side)
@@ -227,7 +227,7 @@ struct flow_loss channel_inspect(struct channel *channel, enum channel_side side
 	if (!channel->end[SIDE_SERVER].owns_slot && !channel->cut_waiting)
 		return loss;
 	count(channel, side, &loss);
-	channel->flow[side].unread_bytes = 0;
+	channel->count[side].unread_bytes = 0;
 	loss.calls += waits(&channel->end[side], true) + waits(&channel->end[OTHER(side)], false);
 	return loss;
 }

@@ -198,16 +198,18 @@ static void wake(struct plan *plan)
 
 static void verify(struct registry *registry, const struct commit *commit)
 {
-	for (struct channel *channel = registry->first; channel; channel = channel->next) {
-		struct judgement judgement;
-		const struct verdict *verdict = &judgement.verdict;
+	struct judging judging = judging_begin(registry, commit->proposal, commit->decisions);
 
-		CHECK(proposal_judge(commit->proposal, commit->decisions, channel, &judgement));
+	for (struct channel *channel = registry->first; channel; channel = channel_next(channel)) {
+		struct judgement own;
+		const struct judgement *judgement = proposal_judge(&judging, channel, &own);
+
+		CHECK(judgement);
 		for (unsigned side = 0; side < N_SIDES; side++) {
 			const struct flow *flow = &channel->flow[side];
 
 			CHECK(!flow_live(flow) ||
-			      (verdict->open[side] && (!flow->flowctl || verdict->flowctl[side])));
+			      (judgement->open[side] && (!flow->flowctl || judgement->flowctl[side])));
 			CHECK(channel->end[side].part <= channel_part(channel, (enum channel_side)side) ||
 			      channel->end[side].domain->guest->lost);
 		}

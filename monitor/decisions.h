@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "monitor/judgement.h"
 #include "monitor/members.h"
 #include "monitor/needs.h"
 #include "policy/avc.h"
@@ -59,14 +60,13 @@ void decisions_mask(struct decisions *decisions, const struct overlay *overlay, 
 const struct member *decisions_member(const struct decisions *decisions, policy_sid client,
                                       policy_sid service);
 
-/* What answers say of equal subjects is the same for thousands of channels: it is judged once. */
+/* What answers say of equal subjects is the same for many channels: it is judged once. */
 struct remembered {
 	struct subjects subjects;
 	const void *service;
 	bool enforcing;
-	bool valid; /* false: whoever asked fills in the rest, and sets it */
-	bool is_instance;
-	struct verdict verdict;
+	bool valid; /* false: whoever asked fills in the judgement, and sets it */
+	struct judgement judgement;
 };
 
 /* The place for these subjects; forgotten when a question is added or answered. NULL: no memory. */

@@ -30,23 +30,45 @@ static const struct channel *origin(const struct channel *channel)
 	return channel;
 }
 
-struct subjects proposal_subjects(const struct proposal *proposal, const struct channel *channel)
-{
-	struct subjects subjects = channel_subjects(channel);
-	const struct domain *client = channel->end[SIDE_CLIENT].domain,
-			    *server = channel->end[SIDE_SERVER].domain;
-	const struct channel *first = origin(channel);
+/* Whose contexts a proposed relabel may reach. */
+struct party {
+	const struct domain *origin; /* whose own context is the client's; NULL: nobody's */
+	const struct domain *relay;  /* NULL: none */
+	const struct service *service;
+};
 
-	if (!first->on_behalf && relabels(proposal, first->end[SIDE_CLIENT].domain))
+static struct subjects propose(const struct proposal *proposal, struct subjects subjects, struct party party)
+{
+	if (party.origin && relabels(proposal, party.origin))
 		subjects.client = proposal->sid;
-	if (channel->on_behalf && relabels(proposal, client))
+	if (party.relay && relabels(proposal, party.relay))
 		subjects.relay = proposal->sid;
-	if (relabels(proposal, server)) {
+	if (relabels(proposal, party.service->domain)) {
 		subjects.server = proposal->sid;
-		if (channel->service->follows_domain)
+		if (party.service->follows_domain)
 			subjects.service = proposal->sid;
 	}
 	return subjects;
+}
+
+struct subjects proposal_group_subjects(const struct proposal *proposal, const struct group *group)
+{
+	struct subjects now = {group->client->sid, group->service->domain->sid, group->service->sid,
+	                       SID_NONE};
+
+	return propose(proposal, now, (struct party){.origin = group->client, .service = group->service});
+}
+
+struct subjects proposal_subjects(const struct proposal *proposal, const struct channel *channel)
+{
+	const struct channel *first = origin(channel);
+	struct party party = {
+		.origin = first->on_behalf ? NULL : first->end[SIDE_CLIENT].domain,
+		.relay = channel->on_behalf ? channel->end[SIDE_CLIENT].domain : NULL,
+		.service = channel->service,
+	};
+
+	return propose(proposal, channel_subjects(channel), party);
 }
 
 static bool is_quarantined(const struct proposal *proposal, const struct domain *domain)
@@ -60,72 +82,130 @@ static bool is_quarantined(const struct proposal *proposal, const struct domain 
 
 static void lose(struct judgement *judgement, unsigned flow, enum cut_cause cause)
 {
-	if (!judgement->verdict.open[flow])
+	if (!judgement->open[flow])
 		return;
-	judgement->verdict.open[flow] = judgement->verdict.flowctl[flow] = false;
+	judgement->open[flow] = judgement->flowctl[flow] = false;
 	judgement->cause[flow] = cause;
 }
 
-/* What takes a flow away although policy grants it. */
-static void lose_flow(const struct proposal *proposal, const struct channel *channel,
-                      struct judgement *judgement, unsigned flow)
+static void lose_both(struct judgement *judgement, enum cut_cause cause)
 {
-	if (proposal->kind == CHANGE_CUT && proposal->channel == channel->number)
-		lose(judgement, flow, CAUSE_OPERATOR);
-	if (is_quarantined(proposal, channel->end[SIDE_CLIENT].domain) ||
-	    is_quarantined(proposal, channel->end[SIDE_SERVER].domain))
-		lose(judgement, flow, CAUSE_QUARANTINE);
-	if (channel->parent && !channel->parent->will_live[flow])
-		lose(judgement, flow, CAUSE_PARENT);
+	for (unsigned flow = 0; flow < N_SIDES; flow++)
+		lose(judgement, flow, cause);
 }
 
-static bool is_instance(const struct channel *channel, policy_sid server, const struct member *member)
+static void take_verdict(struct judgement *judgement, const struct verdict *verdict)
 {
-	const struct posture *posture = channel->end[SIDE_CLIENT].domain->guest->monitor->posture;
+	*judgement = (struct judgement){0};
+	for (unsigned flow = 0; flow < N_SIDES; flow++) {
+		const struct need *missing = verdict_missing(verdict, flow);
 
-	return instance_matches(posture->sids, channel->service, server, member);
+		judgement->open[flow] = verdict->open[flow];
+		judgement->flowctl[flow] = verdict->flowctl[flow];
+		judgement->cause[flow] = CAUSE_DECISION;
+		if (missing)
+			judgement->missing[flow] = *missing;
+	}
 }
 
-/* What the answers say, whatever the channel's state is. False: one is not there. */
-static bool ask_answers(struct decisions *decisions, const struct channel *channel,
-                        struct remembered *remembered)
+/* What the answers say of these subjects. False: one is not there. */
+static bool ask_answers(const struct judging *judging, const struct subjects *subjects,
+                        const struct service *service, struct judgement *judgement)
 {
-	const struct subjects *subjects = &remembered->subjects;
-	const struct member *member = decisions_member(decisions, subjects->client, subjects->service);
+	const struct posture *posture = service->domain->guest->monitor->posture;
+	const struct member *member =
+		decisions_member(judging->decisions, subjects->client, subjects->service);
+	bool enforcing = judging->proposal->enforcing;
+	struct verdict verdict;
 
-	if (!member ||
-	    !needs_judge(subjects, remembered->enforcing, decisions_find, decisions, &remembered->verdict))
+	if (!member || !needs_judge(subjects, enforcing, decisions_find, judging->decisions, &verdict))
 		return false;
-	remembered->is_instance = is_instance(channel, subjects->server, member);
-	remembered->valid = true;
+	take_verdict(judgement, &verdict);
+	if (enforcing && !instance_matches(posture->sids, service, subjects->server, member))
+		lose_both(judgement, CAUSE_MEMBER);
 	return true;
 }
 
-bool proposal_judge(const struct proposal *proposal, struct decisions *decisions, struct channel *channel,
-                    struct judgement *judgement)
+struct judging judging_begin(struct registry *registry, const struct proposal *proposal,
+                             struct decisions *decisions)
 {
-	struct subjects subjects = proposal_subjects(proposal, channel);
-	const struct verdict *verdict = &judgement->verdict;
-	struct remembered alone = {.subjects = subjects, .enforcing = proposal->enforcing};
-	struct remembered *answer =
-		decisions_remember(decisions, &subjects, channel->service, proposal->enforcing);
+	CHECK(registry->held);
+	return (struct judging){proposal, decisions, ++registry->last_judging};
+}
 
-	if (!answer)
-		answer = &alone;
-	if (!answer->valid && !ask_answers(decisions, channel, answer))
-		return false;
-	judgement->verdict = answer->verdict;
+/* All that is the same for every channel of the group. */
+static const struct judgement *judge_group(const struct judging *judging, struct group *group)
+{
+	const struct proposal *proposal = judging->proposal;
+	struct subjects subjects;
+
+	if (group->judging == judging->number)
+		return &group->judgement;
+	subjects = proposal_group_subjects(proposal, group);
+	if (!ask_answers(judging, &subjects, group->service, &group->judgement))
+		return NULL;
+	if (is_quarantined(proposal, group->client) || is_quarantined(proposal, group->service->domain))
+		lose_both(&group->judgement, CAUSE_QUARANTINE);
+	group->judging = judging->number;
+	return &group->judgement;
+}
+
+/* What the answers say of a channel by itself. Those that are looked at lately are not looked up again. */
+static bool recall_answers(const struct judging *judging, const struct channel *channel,
+                           struct judgement *judgement)
+{
+	struct subjects subjects = proposal_subjects(judging->proposal, channel);
+	struct remembered *place = decisions_remember(judging->decisions, &subjects, channel->service,
+	                                              judging->proposal->enforcing);
+
+	if (!place)
+		return ask_answers(judging, &subjects, channel->service, judgement);
+	if (!place->valid)
+		place->valid = ask_answers(judging, &subjects, channel->service, &place->judgement);
+	*judgement = place->judgement;
+	return place->valid;
+}
+
+/* One that is in no group, or that is meant by its number. */
+static const struct judgement *judge_alone(const struct judging *judging, const struct channel *channel,
+                                           struct judgement *judgement)
+{
+	const struct proposal *proposal = judging->proposal;
+
+	if (!recall_answers(judging, channel, judgement))
+		return NULL;
+	if (proposal->kind == CHANGE_CUT && proposal->channel == channel->number)
+		lose_both(judgement, CAUSE_OPERATOR);
+	if (is_quarantined(proposal, channel->end[SIDE_CLIENT].domain) ||
+	    is_quarantined(proposal, channel->end[SIDE_SERVER].domain))
+		lose_both(judgement, CAUSE_QUARANTINE);
+	for (unsigned flow = 0; flow < N_SIDES; flow++)
+		if (channel->parent && !channel->parent->will_live[flow])
+			lose(judgement, flow, CAUSE_PARENT);
+	return judgement;
+}
+
+static void note_lives(struct channel *channel, const struct judgement *judgement)
+{
 	for (unsigned flow = 0; flow < N_SIDES; flow++) {
 		const struct flow *now = &channel->flow[flow];
 
-		judgement->cause[flow] = CAUSE_DECISION;
-		if (proposal->enforcing && !answer->is_instance)
-			lose(judgement, flow, CAUSE_MEMBER);
-		lose_flow(proposal, channel, judgement, flow);
-		channel->will_live[flow] =
-			flow_live(now) && verdict->open[flow] && (!now->flowctl || verdict->flowctl[flow]);
+		channel->will_live[flow] = flow_live(now) && judgement->open[flow] &&
+		                           (!now->flowctl || judgement->flowctl[flow]);
 	}
-	return true;
+}
+
+const struct judgement *proposal_judge(const struct judging *judging, struct channel *channel,
+                                       struct judgement *own)
+{
+	bool is_meant =
+		judging->proposal->kind == CHANGE_CUT && judging->proposal->channel == channel->number;
+	const struct judgement *judgement = channel->group && !is_meant ? judge_group(judging, channel->group)
+	                                                                : judge_alone(judging, channel, own);
+
+	if (judgement && channel->n_children)
+		note_lives(channel, judgement);
+	return judgement;
 }
 
 static void relabel(struct registry *registry, struct domain *domain, policy_sid sid)
@@ -137,7 +217,7 @@ static void relabel(struct registry *registry, struct domain *domain, policy_sid
 	for (struct channel *channel = registry->first; channel; channel = channel->next)
 		if (channel->parent)
 			channel->client_sid = channel->parent->client_sid;
-		else if (!channel->on_behalf && channel->end[SIDE_CLIENT].domain == domain)
+		else if (channel->group && channel->group->client == domain)
 			channel->client_sid = sid;
 }
 

@@ -13,6 +13,7 @@
 
 #include "monitor/channel.h"
 #include "monitor/decisions.h"
+#include "monitor/group.h"
 #include "monitor/registry.h"
 #include "policy/overlay.h"
 
@@ -40,31 +41,30 @@ struct proposal {
 	uint64_t channel;      /* CUT: its number */
 };
 
-/* Why a flow is lost. */
-enum cut_cause {
-	CAUSE_DECISION, /* a need is missing: policy, overlay, mode, or context */
-	CAUSE_QUARANTINE,
-	CAUSE_OPERATOR, /* channel cut */
-	CAUSE_PARENT,   /* the channel on whose behalf it was opened loses it */
-	CAUSE_MEMBER,   /* the member decision names another instance */
-};
-
-struct judgement {
-	struct verdict verdict;
-	enum cut_cause
-		cause[2]; /* of flow i, if it is not open; something is missing for CAUSE_DECISION only */
-};
-
-/* Who decides about the channel if the change is made. */
+/* Who decides about the channels of a group, or about one channel, if the change is made. */
+struct subjects proposal_group_subjects(const struct proposal *proposal, const struct group *group);
 struct subjects proposal_subjects(const struct proposal *proposal, const struct channel *channel);
 
 /*
- * Judges a channel, and notes in it which flows will live; all channels in their order, since what
- * was opened on behalf of another follows that. The decisions are answered and masked by the overlay.
- * False: one is not there.
+ * One look at all channels, while nothing changes. What it finds out about a group stands for all
+ * channels of that; the next judging finds it out again.
  */
-bool proposal_judge(const struct proposal *proposal, struct decisions *decisions, struct channel *channel,
-                    struct judgement *judgement);
+struct judging {
+	const struct proposal *proposal;
+	struct decisions *decisions; /* answered, and masked by the overlay */
+	uint64_t number;
+};
+
+struct judging judging_begin(struct registry *registry, const struct proposal *proposal,
+                             struct decisions *decisions);
+
+/*
+ * Judges a channel, and notes in it which flows will live if others were opened on its behalf: all channels
+ * in their order, since those follow it. The judgement stands in its group, or in *own. NULL: a decision is
+ * not there.
+ */
+const struct judgement *proposal_judge(const struct judging *judging, struct channel *channel,
+                                       struct judgement *own);
 
 /* Commit: the domain's state and identity become what is proposed. */
 void proposal_enact(struct registry *registry, const struct proposal *proposal);

@@ -9,6 +9,7 @@
 
 #include "monitor/bells.h"
 #include "monitor/channel.h"
+#include "monitor/group.h"
 #include "vmm/check.h"
 #include "vmm/window.h"
 
@@ -37,12 +38,23 @@ static void free_channels(struct channel *channel)
 	}
 }
 
+static void free_groups(struct group *group)
+{
+	while (group) {
+		struct group *next = group->next;
+
+		free(group);
+		group = next;
+	}
+}
+
 void registry_destroy(struct registry *registry)
 {
 	if (!registry)
 		return;
 	free_channels(registry->first);
 	free_channels(registry->graveyard);
+	free_groups(registry->groups);
 	close(registry->kick_fd);
 	pthread_mutex_destroy(&registry->lock);
 	free(registry);

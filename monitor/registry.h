@@ -23,6 +23,7 @@
 
 struct bell;
 struct channel;
+struct group;
 struct guest;
 
 /* A name that a domain offers; its connects that wait for accept, oldest first. */
@@ -47,6 +48,7 @@ struct service_name {
 struct slot {
 	struct channel *channel; /* NULL: free */
 	uint8_t side;            /* which end of the channel */
+	bool to_sever;           /* scratch of a plan that is being made */
 	uint64_t generation;     /* grows with each use; 48 bits are published */
 };
 
@@ -88,6 +90,7 @@ struct domain {
 	struct slot *slots; /* n_slots of them */
 	uint32_t lowest_free;
 	uint32_t n_used;
+	struct group *groups; /* of channels that it opened for itself: group.h */
 	uint64_t last_ticket;
 	struct pending_connect pending;
 	uint32_t accepts_waiting;
@@ -125,6 +128,8 @@ struct registry_counters {
 	uint64_t cuts; /* flows */
 };
 
+#define CHANNELS_AHEAD 16u /* a walk over all channels fetches that many ahead */
+
 struct registry {
 	pthread_mutex_t lock;
 	pthread_t owner; /* of the lock, for checks */
@@ -137,7 +142,11 @@ struct registry {
 	uint64_t indices;             /* bit i: a guest has index i */
 	uint64_t last_generation;     /* of slots of guests that have left: the next guests' are greater */
 	struct channel *first, *last; /* all channels, oldest first */
+	struct channel *recent[CHANNELS_AHEAD]; /* by number: those that have no channel ahead yet */
 	uint32_t n_channels;
+	uint32_t n_derived;        /* of them: opened on behalf of another */
+	struct group *groups;      /* of all others: group.h */
+	uint64_t last_judging;     /* number given last */
 	struct bell *idle_bells;   /* that may have to be unbound: bells.h */
 	struct channel *graveyard; /* gone while a plan may point at them */
 	bool pinned;               /* there is such a plan */

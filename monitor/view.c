@@ -190,13 +190,14 @@ static json_t *end_json(struct monitor *monitor, const struct endpoint *end)
 static json_t *flow_json(struct channel *channel, enum channel_side side)
 {
 	const struct flow *flow = &channel->flow[side];
+	const struct flow_count *count = &channel->count[side];
 
 	channel_count(channel, side);
 	return json_pack("{s:s s:s s:s s:b s:b s:I s:I s:I}", "from", channel->end[side].domain->name, "to",
 	                 channel->end[1 - side].domain->name, "state", flow_state_name(flow->state),
 	                 "flowctl", flow->flowctl, "accepted", channel->accepted, "messages",
-	                 (json_int_t)flow->messages, "bytes", (json_int_t)flow->bytes, "unread_bytes",
-	                 (json_int_t)flow->unread_bytes);
+	                 (json_int_t)count->messages, "bytes", (json_int_t)count->bytes, "unread_bytes",
+	                 (json_int_t)count->unread_bytes);
 }
 
 static json_t *channel_json(struct monitor *monitor, struct channel *channel)

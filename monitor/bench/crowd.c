@@ -92,9 +92,9 @@ static uint64_t count_replies(struct crowd *crowd, bool remember)
 		if (!is_open(channel))
 			continue;
 		channel_count(channel, SIDE_SERVER);
-		sum += channel->flow[SIDE_SERVER].messages;
+		sum += channel->count[SIDE_SERVER].messages;
 		if (remember)
-			crowd->seen[client_of(crowd, channel)] = channel->flow[SIDE_SERVER].messages;
+			crowd->seen[client_of(crowd, channel)] = channel->count[SIDE_SERVER].messages;
 	}
 	registry_unlock(registry);
 	return sum;
@@ -116,7 +116,7 @@ static bool all_call(struct scene *scene, void *opaque)
 		if (!is_open(channel))
 			continue;
 		channel_count(channel, SIDE_SERVER);
-		n += channel->flow[SIDE_SERVER].messages >
+		n += channel->count[SIDE_SERVER].messages >
 		     (wanted->further ? wanted->crowd->seen[client_of(wanted->crowd, channel)] : 0);
 	}
 	registry_unlock(registry);

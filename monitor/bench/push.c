@@ -34,7 +34,8 @@ static const char help[] =
 	"  load       the same from the binary image that another server compiled\n"
 	"  questions  which distinct decisions the live channels rest on\n"
 	"  decide     all of them asked, and answered\n"
-	"  plan       every flow judged, what would be cut put in order\n"
+	"  plan       every flow judged, with nothing to cut\n"
+	"  cutting    the same with everything to cut, put in order\n"
 	"  prepare    all of it and the explanations, as a push that cuts every channel reports it\n"
 	"  stopped    of that push: from the begin of the stop until all run again\n"
 	"\n"
@@ -49,13 +50,14 @@ enum part {
 	QUESTIONS,
 	DECIDE,
 	PLAN,
+	CUTTING,
 	PREPARE,
 	STOPPED,
 	N_PARTS
 };
 
 static const char *const names[N_PARTS] = {"compile", "load",    "questions", "decide",
-                                           "plan",    "prepare", "stopped"};
+                                           "plan",    "cutting", "prepare",   "stopped"};
 
 struct options {
 	struct number_list channels, pairs;
@@ -214,6 +216,41 @@ static double us_since(uint64_t *begun)
 	return us;
 }
 
+/* The flows that this plan would cut, or -errno. */
+static long long build(struct registry *registry, const struct proposal *proposal,
+                       struct decisions *decisions, double *us)
+{
+	uint64_t begun = loop_now();
+	struct plan plan;
+	long long n = plan_build(registry, proposal, decisions, &plan);
+
+	*us = us_since(&begun);
+	if (n == 0) {
+		n = (long long)plan.n_cuts;
+		plan_free(&plan);
+	}
+	return n;
+}
+
+/* With the answers of the policy in force, and with answers that allow nothing. */
+static int build_both(struct monitor *monitor, const struct proposal *proposal, struct decisions *decisions,
+                      double once[N_PARTS])
+{
+	static struct overlay nothing; /* 84 KB */
+	struct registry *registry = registry_lock(monitor);
+	long long n_kept = build(registry, proposal, decisions, &once[PLAN]), n_cut;
+	char why[WHY_BYTES];
+	int error = overlay_parse("*", "*", "channel", "*", &nothing.rules[0], why);
+
+	nothing.n_rules = 1;
+	decisions_mask(decisions, &nothing, monitor->posture->sids);
+	n_cut = build(registry, proposal, decisions, &once[CUTTING]);
+	if (error == 0 && (n_kept != 0 || n_cut != 2ll * registry->n_channels))
+		error = -EPROTO;
+	registry_unlock(registry);
+	return error;
+}
+
 /* The steps of prepare, against the policy in force. */
 static int plan_once(struct monitor *monitor, struct decisions *decisions, double once[N_PARTS])
 {
@@ -222,7 +259,6 @@ static int plan_once(struct monitor *monitor, struct decisions *decisions, doubl
 	struct registry *registry = registry_lock(monitor);
 	uint64_t begun = loop_now();
 	int error = plan_questions(registry, &proposal, decisions), status = -ETIMEDOUT;
-	struct plan plan;
 
 	once[QUESTIONS] = us_since(&begun);
 	registry_unlock(registry);
@@ -234,15 +270,7 @@ static int plan_once(struct monitor *monitor, struct decisions *decisions, doubl
 		error = status;
 	}
 	once[DECIDE] = us_since(&begun);
-	if (error < 0)
-		return error;
-	registry = registry_lock(monitor);
-	error = plan_build(registry, &proposal, decisions, &plan);
-	once[PLAN] = us_since(&begun);
-	registry_unlock(registry);
-	if (error == 0)
-		plan_free(&plan);
-	return error;
+	return error < 0 ? error : build_both(monitor, &proposal, decisions, once);
 }
 
 static int measure_plan(struct planted *planted, double once[N_PARTS], char why[static WHY_BYTES])

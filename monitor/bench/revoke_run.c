@@ -20,11 +20,12 @@ const char *const revoke_part_names[N_PARTS] = {"total", "stop", "patch", "resum
 /* A request has been taken, no answer was given. */
 static bool is_called(struct channel *channel)
 {
-	const struct flow *out = &channel->flow[SIDE_CLIENT], *back = &channel->flow[SIDE_SERVER];
+	const struct flow_count *out = &channel->count[SIDE_CLIENT], *back = &channel->count[SIDE_SERVER];
 
 	channel_count(channel, SIDE_CLIENT);
 	channel_count(channel, SIDE_SERVER);
-	return out->state == FLOW_OPEN && back->state == FLOW_OPEN && out->messages == 1 &&
+	return channel->flow[SIDE_CLIENT].state == FLOW_OPEN &&
+	       channel->flow[SIDE_SERVER].state == FLOW_OPEN && out->messages == 1 &&
 	       out->unread_bytes == 0 && back->messages == 0;
 }
 

@@ -106,14 +106,15 @@ static void count_flow(struct channel_totals *totals, struct channel *channel, e
 	struct channel_totals *sender = totals_of(totals, channel, from);
 	struct channel_totals *receiver = totals_of(totals, channel, to);
 	const struct flow *flow = &channel->flow[from];
+	const struct flow_count *count = &channel->count[from];
 
 	channel_count(channel, from);
-	sender->sent += flow->messages;
-	sender->sent_bytes += flow->bytes;
+	sender->sent += count->messages;
+	sender->sent_bytes += count->bytes;
 	sender->flows_open += flow->state == FLOW_OPEN;
 	sender->flows_cut += flow->state == FLOW_CUT;
-	receiver->received += flow->messages;
-	receiver->received_bytes += flow->bytes;
+	receiver->received += count->messages;
+	receiver->received_bytes += count->bytes;
 	if (receiver == sender)
 		return;
 	receiver->flows_open += flow->state == FLOW_OPEN;

@@ -128,7 +128,7 @@ def figures_text(name, data):
 
 
 def push_text(data):
-    parts = ("compile", "load", "questions", "decide", "plan", "prepare", "stopped")
+    parts = ("compile", "load", "questions", "decide", "plan", "cutting", "prepare", "stopped")
     text = "### push\n\n" + table(["channels", "pairs"] + list(parts), [
         [f'{r["channels"]:,}', f'{r["pairs"]:,}'] + [number(r[p]["median"]) for p in parts] for r in data["rows"]])
     for row in data.get("skipped", []):

@@ -218,7 +218,7 @@ Test(bench_form, revoke_beside_a_bystander)
 Test(bench_form, push)
 {
 	static const char *const parts[] = {"compile", "load",    "questions", "decide",
-	                                    "plan",    "prepare", "stopped"};
+	                                    "plan",    "cutting", "prepare",   "stopped"};
 	struct child child;
 	const json_t *row;
 	json_t *json;
