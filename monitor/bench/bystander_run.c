@@ -104,7 +104,9 @@ static int take_gaps(struct bystander *bystander, const struct span *span, doubl
 	}
 	if (word(&bystander->gaps->n) - bystander->n_seen > GAPS_KEPT) {
 		snprintf(why, WHY_BYTES,
-		         "the domain that is not concerned had more than %u gaps in one change", GAPS_KEPT);
+		         "the domain that is not concerned had more than %u gaps in one change; "
+		         "take fewer --connections",
+		         GAPS_KEPT);
 		return -EOVERFLOW;
 	}
 	bystander->n_seen = n;
