@@ -36,6 +36,8 @@ static const struct measurement {
          {"revoke", "--layout", "scattered", "--connections", "64,256,1024,4096,7500", "--runs", "5"}},
 	{"revoke_loads", {"revoke", "--load", "all"}},
 	{"revoke_bystander", {"revoke", "--bystander"}},
+	{"revoke_bystander_adjacent",
+         {"revoke", "--bystander", "--layout", "adjacent", "--connections", "64,1024", "--runs", "10"}},
 	{"stop", {"stop"}},
 	{"ipc", {"ipc"}},
 	{"connect", {"connect"}},

@@ -86,7 +86,7 @@ def bystander_text(data):
                    "forced a mapping call", "lost", "most", "lost while preparing", "total"], rows)
     if "no_exits" in data:
         text += f'\nNo exits: {data["no_exits"]}.\n'
-    return text + "\n![bystander](bystander.svg)\n"
+    return text + ("\n![bystander](bystander.svg)\n" if data["layout"] == "scattered" else "")
 
 
 def stop_text(data):
@@ -144,8 +144,8 @@ def guests_text(data):
         ["guests", "channels", "cut"] + list(parts) + ["max of total", "calls a second", "start, ms"], rows)
 
 
-OWN = {"revoke_loads": loads_text, "revoke_bystander": bystander_text, "stop": stop_text, "ipc": ipc_text,
-       "push": push_text, "guests": guests_text}
+OWN = {"revoke_loads": loads_text, "revoke_bystander": bystander_text, "revoke_bystander_adjacent": bystander_text,
+       "stop": stop_text, "ipc": ipc_text, "push": push_text, "guests": guests_text}
 
 
 def page(document):
