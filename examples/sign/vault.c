@@ -85,6 +85,8 @@ int main(int argc, char **argv)
 	if (result < 0)
 		give_up("accept", result);
 	result = channel_connect("desk/signed", SECONDS(60), &formatter);
+	if (result == CALL_OK) /* so that it learns of a letter that is not signed */
+		result = channel_await(formatter, SECONDS(60));
 	if (result < 0)
 		give_up("formatter", result);
 	sign(parser, formatter, &key);
