@@ -12,7 +12,8 @@
 
 #define APIC_TICK_NS 1 /* KVM's APIC bus: 1 GHz, timer at divide-by-1 */
 #define SLICE_US 5000
-#define USER_RFLAGS 0x202 /* interrupts on */
+#define USER_RFLAGS 0x202        /* interrupts on */
+#define GATE_INTERRUPT 0x8e00ull /* present, ring 0, interrupts off */
 
 static void image_copy(const struct elf *elf, const struct span *span, const uint8_t *image, uint8_t *ram)
 {
@@ -39,11 +40,17 @@ static void span_map(struct pages *pages, uint64_t root, uint64_t va, struct spa
 	pages_map(pages, root, va, span.gpa, span.bytes, flags | PAGES_NX);
 }
 
+/* 0: the kernel makes its own IDT. */
+static uint64_t stubs_of(const struct layout *layout)
+{
+	return elf_symbol_find(&layout->kernel, "trap_stubs");
+}
+
 static void kernel_half_map(const struct layout *layout, struct pages *pages, uint64_t root)
 {
 	image_map(pages, root, &layout->kernel, layout->kernel_segment, 0);
 	span_map(pages, root, VA_KERNEL_BOOT, layout->kernel_boot, 0);
-	span_map(pages, root, VA_KERNEL_IDT, layout->idt, PAGES_WRITE);
+	span_map(pages, root, VA_KERNEL_IDT, layout->idt, stubs_of(layout) ? 0 : PAGES_WRITE);
 	span_map(pages, root, VA_KERNEL_CPU, layout->cpus, PAGES_WRITE);
 	span_map(pages, root, VA_KERNEL_DOMAIN, layout->domains, PAGES_WRITE);
 	span_map(pages, root, VA_KERNEL_CALL, layout->calls, PAGES_WRITE);
@@ -196,6 +203,30 @@ static void cpu_fill(const struct layout *layout, uint32_t vcpu, struct kernel_c
 	memcpy(cpu->tss + 102, &no_bitmap, sizeof(no_bitmap));
 }
 
+/* Long-mode gates: SDM vol. 3A, 6.14.1. From one vector on, as many as that; the next stub's address. */
+static uint64_t gates_fill(uint64_t (*idt)[2], uint32_t vector, uint32_t n, uint64_t stub)
+{
+	for (; n > 0; n--, vector++, stub += TRAP_STUB_BYTES) {
+		idt[vector][0] = (stub & 0xffff) | (uint64_t)SELECTOR_KERNEL_CODE << 16 |
+		                 GATE_INTERRUPT << 32 | (stub >> 16 & 0xffff) << 48;
+		idt[vector][1] = stub >> 32;
+	}
+	return stub;
+}
+
+static void idt_fill(const struct layout *layout, uint64_t (*idt)[2])
+{
+	uint64_t stub = stubs_of(layout);
+
+	if (stub == 0)
+		return;
+	stub = gates_fill(idt, 0, N_EXCEPTIONS, stub);
+	stub = gates_fill(idt, VECTOR_TIMER, 1, stub);
+	stub = gates_fill(idt, VECTOR_WAKE, 1, stub);
+	stub = gates_fill(idt, VECTOR_SPURIOUS, 1, stub);
+	gates_fill(idt, VECTOR_DOORBELL, MAX_GUESTS, stub);
+}
+
 static void kernel_fill(const struct layout *layout, const struct boot_facts *facts, uint8_t *ram)
 {
 	struct kernel_boot *boot = (struct kernel_boot *)(ram + layout->kernel_boot.gpa);
@@ -208,8 +239,8 @@ static void kernel_fill(const struct layout *layout, const struct boot_facts *fa
 		.apic_tick_ns = APIC_TICK_NS,
 		.slice_us = SLICE_US,
 		.doorbells = VA_KERNEL_RECORD + layout->doorbell_offset,
-		.idt = VA_KERNEL_IDT,
 	};
+	idt_fill(layout, (uint64_t(*)[2])(ram + layout->idt.gpa));
 	for (uint32_t i = 0; i < layout->n_vcpus; i++)
 		cpu_fill(layout, i, (struct kernel_cpu *)(ram + layout->cpus.gpa + i * KERNEL_CPU_STRIDE));
 	for (uint32_t i = 0; i < layout->n_domains; i++)

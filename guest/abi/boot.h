@@ -117,12 +117,11 @@ struct kernel_boot {
 	uint32_t apic_tick_ns; /* nanoseconds of one APIC timer count at divide-by-1 */
 	uint32_t slice_us;     /* preemption tick */
 	uint64_t doorbells;    /* struct doorbell_page (record.h); read-only */
-	uint64_t idt;          /* VA_KERNEL_IDT, read-write: a page for the IDT, which the kernel builds */
 };
 
 /*
  * What a vCPU finds at the kernel's ELF entry. The host has loaded everything
- * static; the kernel only fills the IDT and programs its timer.
+ * static; the kernel only programs its timer.
  *
  *	rdi	its struct kernel_cpu; every other general register is 0
  *	rsp	kernel_cpu.kernel_rsp, top of its stack (16-byte aligned)
@@ -133,7 +132,8 @@ struct kernel_boot {
  *	efer	SCE LME LMA NXE
  *	gdt	kernel_cpu.gdt, limit 127, selectors as below
  *	tr	SELECTOR_TSS: kernel_cpu.tss, rsp0 = kernel_cpu.kernel_rsp, no I/O bitmap
- *	idt	kernel_boot.idt, limit 4095: empty until a vCPU fills it. All vCPUs share the page
+ *	idt	VA_KERNEL_IDT, limit 4095, one page for all vCPUs: interrupt gates to the stubs at the
+ *		kernel's ELF symbol `trap_stubs` (below), read-only; without it empty, read-write
  *	gs	MSR_GS_BASE and MSR_KERNEL_GS_BASE both hold kernel_cpu.self: swapgs at each
  *		crossing of the ring
  *	syscall	STAR for these selectors; LSTAR = the kernel's ELF symbol `syscall_entry`, else 0;
@@ -144,6 +144,14 @@ struct kernel_boot {
  * The stack pointer at a domain's entry (kernel_domain.frame) is VA_STACK_TOP, 16-byte aligned,
  * with nothing on the stack; rdi is VA_BOOT, every other general register 0.
  */
+
+/*
+ * Stubs of this size, one behind the other: vectors 0 to N_EXCEPTIONS - 1, VECTOR_TIMER, VECTOR_WAKE,
+ * VECTOR_SPURIOUS, then VECTOR_DOORBELL to VECTOR_DOORBELL + MAX_GUESTS - 1. Gates of other vectors are
+ * empty.
+ */
+#define TRAP_STUB_BYTES 16u
+#define N_EXCEPTIONS 32u
 
 /* Interrupt vectors. */
 #define VECTOR_TIMER 0x40

@@ -44,7 +44,7 @@
 #define VA_KERNEL_STACK 0xffffffffb0000000ull  /* stacks of KERNEL_STACK_STRIDE, a guard page below each */
 #define VA_KERNEL_RECORD 0xffffffffc0000000ull /* the whole record window; read-only */
 #define VA_KERNEL_CALL 0xffffffffe0000000ull   /* call pages once more, one per domain; read-write */
-#define VA_KERNEL_IDT 0xffffffffe8000000ull    /* one page, read-write */
+#define VA_KERNEL_IDT 0xffffffffe8000000ull    /* one page: boot.h */
 #define VA_KERNEL_DOMAIN 0xfffffffff0000000ull /* struct kernel_domain, one page per domain */
 
 #define KERNEL_STACK_BYTES 8192u

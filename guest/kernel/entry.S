@@ -106,8 +106,8 @@ syscall_save:
 
 /*
  * One stub of 16 bytes per vector: 0..31, then VECTOR_TIMER, VECTOR_WAKE,
- * VECTOR_SPURIOUS, the doorbells from VECTOR_DOORBELL on (trap.c counts on this order). Each leaves vector, error and
- * what the processor pushed.
+ * VECTOR_SPURIOUS, the doorbells from VECTOR_DOORBELL on: the host makes the IDT of them and counts on this order
+ * (guest/abi/boot.h). Each leaves vector, error and what the processor pushed.
  */
 .macro STUB vector, has_error=0
 	.balign 16
@@ -118,7 +118,7 @@ syscall_save:
 	jmp trap_common
 .endm
 
-	.balign 2048 /* trap.c: fill */
+	.balign 16
 .globl trap_stubs
 trap_stubs:
 	STUB 0

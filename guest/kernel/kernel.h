@@ -68,14 +68,12 @@ _Noreturn void domain_fault(void);
 _Noreturn void kernel_panic(const uint64_t *trap);
 
 /* trap.c */
-void trap_start(const struct kernel_cpu *cpu);
 _Noreturn void kernel_main(struct kernel_cpu *cpu);
 
 /* call.c */
 int64_t syscall_dispatch(uint64_t a0, uint64_t a1, uint64_t a2, uint64_t number);
 
 /* entry.S */
-extern const char trap_stubs[];
 _Noreturn void domain_resume(const struct trap_frame *frame);
 _Noreturn void idle(void);
 

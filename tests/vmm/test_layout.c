@@ -230,6 +230,46 @@ static struct leaf leaf_at(const struct built *built, uint64_t cr3, uint64_t va)
 
 #define IS_MAPPED(cr3, va) (leaf_at(built, cr3, va).bytes != 0)
 
+/* Gate `vector` as the processor reads it: SDM vol. 3A, 6.14.1. */
+static uint64_t gate_target(const struct built *built, uint32_t vector)
+{
+	const uint64_t(*idt)[2] = (const void *)(built->ram + built->layout.idt.gpa);
+	uint64_t low = idt[vector][0];
+
+	if (low == 0 && idt[vector][1] == 0)
+		return 0;
+	cr_assert_eq(low >> 16 & 0xffff, SELECTOR_KERNEL_CODE);
+	cr_assert_eq(low >> 32 & 0xffff, 0x8e00, "present, ring 0, interrupts off");
+	return (low & 0xffff) | (low >> 48) << 16 | idt[vector][1] << 32;
+}
+
+/* The kernel's own stubs, and nobody can write there any more. */
+Test(layout, i6_the_idt_is_made_by_the_host)
+{
+	struct built *built = built_filled();
+	uint64_t stub = elf_symbol_find(&built->layout.kernel, "trap_stubs");
+	struct leaf leaf = leaf_at(built, built->layout.cr3, VA_KERNEL_IDT);
+	uint32_t n = 0;
+
+	cr_assert_neq(stub, 0);
+	for (uint32_t vector = 0; vector < 256; vector++) {
+		uint64_t target = gate_target(built, vector);
+		bool meant = vector < N_EXCEPTIONS || vector == VECTOR_TIMER || vector == VECTOR_WAKE ||
+		             vector == VECTOR_SPURIOUS ||
+		             (vector >= VECTOR_DOORBELL && vector < VECTOR_DOORBELL + MAX_GUESTS);
+
+		cr_assert_eq(target != 0, meant, "vector %u", vector);
+		if (vector < VECTOR_SPURIOUS && vector < VECTOR_DOORBELL && meant)
+			cr_assert_eq(target, stub + n++ * TRAP_STUB_BYTES, "vector %u", vector);
+	}
+	cr_assert_eq(gate_target(built, VECTOR_SPURIOUS), stub + n++ * TRAP_STUB_BYTES);
+	for (uint32_t i = 0; i < MAX_GUESTS; i++)
+		cr_assert_eq(gate_target(built, VECTOR_DOORBELL + i), stub + n++ * TRAP_STUB_BYTES);
+	cr_assert_eq(leaf.gpa, built->layout.idt.gpa);
+	cr_assert(!leaf.write && !leaf.execute && !leaf.user);
+	built_free(built);
+}
+
 Test(layout, guard_pages_are_absent)
 {
 	struct built *built = built_filled();
