@@ -402,14 +402,17 @@ static void release_slot(struct channel *channel, enum channel_side side)
 
 /*
  * What the end sent and the peer has not taken stays readable until the peer closes, also when the domain
- * died. What a lost guest had sent goes with it.
+ * died; before the accept nothing sent is as good: the server that waits for this client sees that it has
+ * come and gone. What a lost guest had sent goes with it.
  */
 static bool leaves_unread(const struct channel *channel, enum channel_side side)
 {
 	if (channel->end[side].domain->guest->lost || !flow_live(&channel->flow[side]) ||
 	    is_gone(&channel->end[OTHER(side)]) || !channel_hears(channel, side))
 		return false;
-	if (channel->accepted && !channel->flow[side].flowctl)
+	if (!channel->accepted)
+		return side == SIDE_CLIENT;
+	if (!channel->flow[side].flowctl)
 		return true;
 	return channel_has_unread(channel, side);
 }

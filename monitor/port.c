@@ -238,10 +238,13 @@ bool ports_are_busy(struct monitor *monitor)
 {
 	struct ports *ports = monitor->ports;
 
-	for (uint32_t p = 0; ports && p < ports->n_ports; p++)
+	for (uint32_t p = 0; ports && p < ports->n_ports; p++) {
+		if (port_has_waiting(&ports->ports[p])) /* with what it had sent when it left */
+			return true;
 		for (uint32_t c = 0; c < ports->ports[p].from->connections; c++)
 			if (is_busy(&ports->ports[p].connections[c]))
 				return true;
+	}
 	return false;
 }
 

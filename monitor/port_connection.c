@@ -326,18 +326,18 @@ static struct channel *accept_channel(struct port *port, struct connection *conn
 	return channel;
 }
 
-static uint32_t connects_waiting(const struct port *port)
+bool port_has_waiting(const struct port *port)
 {
 	const struct domain *domain = port->domain;
 
 	return __atomic_load_n(&machine_domain_page(domain->guest->machine, domain->index)->accepts_waiting,
-	                       __ATOMIC_SEQ_CST);
+	                       __ATOMIC_SEQ_CST) != 0;
 }
 
 /* One connect of a domain; false: not now. */
 static bool serve(struct port *port)
 {
-	struct connection *connection = connects_waiting(port) ? connection_take(port) : NULL;
+	struct connection *connection = port_has_waiting(port) ? connection_take(port) : NULL;
 	int error;
 
 	if (!connection)

@@ -109,6 +109,8 @@ struct connection *connection_take(struct port *port);
 int connection_attach(struct connection *connection, int reads, int writes);
 /* The client's connect is to be made. */
 void connection_begin(struct connection *connection);
+/* Whether a domain's connect waits for the port's accept; the domain may have gone since. */
+bool port_has_waiting(const struct port *port);
 /* Connects and accepts whatever can be now. */
 void port_advance(struct port *port);
 /* The ring of a channel that both ends hold. */

@@ -6,6 +6,9 @@
 #include "guest/kernel/cpu.h"
 #include "guest/kernel/kernel.h"
 
+/* What these have to remember over their calls would be saved and restored by each system call. */
+#define APART __attribute__((noinline))
+
 static const struct slot_record *record_of(const struct kernel_domain *domain, uint64_t slot)
 {
 	uint64_t i = slot - domain->first_slot;
@@ -22,7 +25,7 @@ static const struct slot_record *record_of(const struct kernel_domain *domain, u
  * The peer's index is read after the word: it changes only while the word says
  * RECORD_FREE, and this end's slot is freed by no one but this domain, which is here.
  */
-static int64_t notify(struct kernel_cpu *cpu, struct kernel_domain *domain, uint64_t slot)
+APART static int64_t notify(struct kernel_cpu *cpu, struct kernel_domain *domain, uint64_t slot)
 {
 	const struct slot_record *record = record_of(domain, slot);
 	uint16_t peer;
@@ -50,7 +53,7 @@ static int64_t yield(struct kernel_cpu *cpu, struct kernel_domain *domain)
 	return SWITCH_AWAY;
 }
 
-static int64_t end(struct kernel_cpu *cpu, struct kernel_domain *domain, uint64_t status)
+APART static int64_t end(struct kernel_cpu *cpu, struct kernel_domain *domain, uint64_t status)
 {
 	hypercall(cpu, HYPERCALL_EXIT, domain->index, status, 0);
 	domain_end(cpu, domain);

@@ -13,14 +13,14 @@
  * Properties
  *	end states	no wake-up is lost: nobody sleeps for ever
  *	unseen		assert: the client looks at the server's outbox only when it is, or was, mapped
- *	delivered	assert: without a cut the server gets the message, also of a client that has closed before the accept
+ *	delivered	assert: without a cut the server accepts, also a client that has closed before, and gets its message
  *	held		assert: a slot that is given back is seen by nobody, and is given back once
  *	returned	assert: when both ends are gone, both slots are given back
  *
  * Faults, each found
  *	NO_SECOND_LOOK	the sender believes the word that it read before it committed: the server may have gone to sleep between
  *	RECORD_FIRST	accept publishes the record before the windows
- *	CLOSE_FORGETS	a client that closes leaves the backlog whatever it has sent
+ *	CLOSE_FORGETS	a client that closes leaves the backlog
  *	CLOSE_FREES	its slot is given back although a server is still to see it
  *	NO_WAKE		accept wakes nobody
  *	NO_SWEEP	a cut leaves behind what a client had left in the backlog
@@ -114,12 +114,10 @@ close:
 		client_gone = true;
 		if
 #ifdef CLOSE_FORGETS
-		:: in_backlog ->
+		:: in_backlog -> in_backlog = false; server_gone = true
 #else
-		:: in_backlog && !committed ->
+		:: in_backlog
 #endif
-			in_backlog = false; server_gone = true
-		:: in_backlog && committed
 		:: else -> server_event = true
 		fi;
 		release_slots();
@@ -198,7 +196,7 @@ active proctype server()
 		mutex_unlock(registry_lock)
 	};
 end:
-	property(delivered, is_cut || !committed || taken);
+	property(delivered, is_cut || (has_accepted && (!committed || taken)));
 	server_ended = true
 }
 

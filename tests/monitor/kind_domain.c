@@ -222,12 +222,6 @@ Test(kind, cut_takes_one_channel)
 	world_close(&world);
 }
 
-static bool is_queued(struct world *world, void *opaque)
-{
-	(void)opaque;
-	return world->monitor->registry->n_channels == 1;
-}
-
 /* A connect that waits for accept is cut like a channel, and its call counts as cancelled. */
 Test(kind, cut_of_a_connect_that_waits_for_accept)
 {
@@ -241,8 +235,7 @@ Test(kind, cut_of_a_connect_that_waits_for_accept)
 		                                          to_relabel("one", SUBJECT("two_t"))};
 
 		actor_begin(&world, "one", (struct command){ACTOR_CONNECT, {NO_TIMEOUT}, "svc"});
-		world_until(&world, is_queued, NULL, "the connect is queued");
-		actor_until_blocked(&world, "one");
+		actor_until_awaiting(&world, "one");
 		report = change_planned(&world, requests[i], 2);
 		cr_assert_eq(report_number(report, "cuts.0.cancelled_calls"), 1);
 		cr_assert_eq(report_number(report, "cuts.1.cancelled_calls"), 0);

@@ -267,5 +267,6 @@ bool do_change(void)
 	oracle.n_changes++;
 	oracle.n_cut += effect.n_cut;
 	finish_cut_connects(&effect);
+	oracle_sweep(&oracle.model);
 	return true;
 }

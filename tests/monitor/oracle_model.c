@@ -177,7 +177,7 @@ int oracle_open(struct oracle_model *model, int client, int service, int parent,
 		.identity = parent < 0 ? model->posture.type[client] : model->channels[parent].identity,
 		.on_behalf = parent >= 0,
 		.parent = parent,
-		.blocked = !grant->blind,
+		.blocked = !grant->quick,
 	};
 	for (int flow = 0; flow < 2; flow++)
 		channel->flow[flow] =
@@ -211,20 +211,31 @@ void oracle_close(struct oracle_model *model, int index, int side)
 	struct oracle_flow *out = &channel->flow[side], *in = &channel->flow[1 - side];
 	bool peer = channel->held[1 - side], peer_hears = oracle_hears(channel, 1 - side);
 	/* What was sent can be read to its end, unless the writer could learn from its slot when that was. */
+	bool waits = channel->waits && side == 0 && oracle_is_live(out) && oracle_hears(channel, 0);
 	bool stays = peer && out->state == ORACLE_OPEN && oracle_hears(channel, side) &&
 	             (!out->flowctl || out->sent > out->taken);
 
 	for (size_t i = 0; i < model->n_channels; i++)
 		if (model->channels[i].parent == index)
 			model->channels[i].parent = -1;
-	if (oracle_is_live(out) && !stays)
+	if (oracle_is_live(out) && !stays && !waits)
 		out->state = ORACLE_CLOSED;
 	if (oracle_is_live(in))
 		in->state = peer && !peer_hears ? ORACLE_OPEN : ORACLE_CLOSED;
 	channel->held[side] = false;
-	channel->waits = false;
-	if (!peer)
+	channel->waits = waits;
+	if (!peer && !waits)
 		remove_channel(model, index);
+}
+
+void oracle_sweep(struct oracle_model *model)
+{
+	for (size_t i = model->n_channels; i-- > 0;) {
+		const struct oracle_channel *channel = &model->channels[i];
+
+		if (!channel->held[0] && !channel->held[1] && !channel->waits)
+			remove_channel(model, (int)i);
+	}
 }
 
 /* ---- changes ---- */

@@ -86,7 +86,7 @@ struct oracle_channel {
 	int parent; /* channel, or -1 */
 	struct oracle_flow flow[2];
 	uint64_t handle[2];
-	bool blocked; /* the client's connect has not returned */
+	bool blocked; /* the client awaits the accept */
 };
 
 struct oracle_model {
@@ -108,7 +108,8 @@ struct oracle_grant {
 	enum oracle_answer answer;
 	int server;
 	bool open[2], flowctl[2];
-	bool blind; /* the client hears nothing of its server, and does not wait for it */
+	bool blind; /* the client hears nothing of its server */
+	bool quick; /* the client does not wait for the accept */
 };
 
 /* parent: a channel, or -1. */
@@ -134,6 +135,9 @@ struct oracle_effect oracle_plan(const struct oracle_model *model, const struct 
                                  int cut_channel);
 void oracle_change(struct oracle_model *model, const struct oracle_posture *next,
                    const struct oracle_effect *effect);
+
+/* What a change has left without any end. */
+void oracle_sweep(struct oracle_model *model);
 
 bool oracle_is_live(const struct oracle_flow *flow);
 bool oracle_hears(const struct oracle_channel *channel, int side);

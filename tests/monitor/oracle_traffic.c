@@ -34,13 +34,18 @@ static const int64_t connect_results[] = {
 	[ORACLE_QUARANTINED] = CALL_QUARANTINED,
 };
 
-static void begin_connect(int client, int service, int parent)
+static void begin_connect(int client, int service, int parent, bool quick)
 {
 	struct command command = {ACTOR_CONNECT, {NO_TIMEOUT}, service_name(service)};
 
 	doing("%s connects to %s for %lld", name_of(client), service_name(service),
 	      parent < 0 ? 0ll : (long long)oracle.model.channels[parent].number);
-	if (parent >= 0)
+	if (quick)
+		command = (struct command){
+			ACTOR_OPEN,
+			{NO_TIMEOUT, parent >= 0, parent < 0 ? 0 : oracle.model.channels[parent].handle[1]},
+			service_name(service)};
+	else if (parent >= 0)
 		command = (struct command){ACTOR_CONNECT_FOR,
 		                           {oracle.model.channels[parent].handle[1], NO_TIMEOUT},
 		                           service_name(service)};
@@ -58,20 +63,22 @@ static bool connect_to(int client, int service, int parent)
 	    oracle_ends(&oracle.model, client) >= MOST_ORACLE_ENDS ||
 	    (grant.server >= 0 && oracle_ends(&oracle.model, grant.server) >= MOST_ORACLE_ENDS))
 		return false;
-	begin_connect(client, service, parent);
-	if (grant.answer != ORACLE_GRANTED || grant.blind)
+	grant.quick = grant.blind || chance(40);
+	begin_connect(client, service, parent, grant.quick);
+	if (grant.answer != ORACLE_GRANTED || grant.quick)
 		SAME(finish(client), connect_results[grant.answer], "connect");
 	if (grant.answer != ORACLE_GRANTED)
 		return true;
-	if (!grant.blind)
+	if (!grant.quick)
 		until(is_listed, NULL, "the connect is granted");
 	oracle.n_granted++;
 	index = oracle_open(&oracle.model, client, service, parent, &grant,
 	                    oracle.world.monitor->registry->last_channel);
 	channel = &oracle.model.channels[index];
-	if (grant.blind)
+	if (grant.quick)
 		channel->handle[0] = value_of(client, 0);
-	while (chance(92) && !is_busy(grant.server) && oracle_waiting(&oracle.model, grant.server) >= 0)
+	while (chance(grant.quick && !grant.blind ? 30 : 92) && !is_busy(grant.server) &&
+	       oracle_waiting(&oracle.model, grant.server) >= 0)
 		accept_oldest(grant.server);
 	return true;
 }
@@ -197,6 +204,8 @@ static int64_t expected_receive(const struct oracle_channel *channel, int side, 
 		return CALL_REVOKED;
 	if (in->state == ORACLE_CLOSED)
 		return CALL_PEER_CLOSED;
+	if (in->state == ORACLE_PENDING)
+		return CALL_AGAIN;
 	if (in->state != ORACLE_OPEN)
 		return CALL_NOT_OPEN;
 	*n = there < most ? there : most;

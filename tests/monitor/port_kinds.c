@@ -10,7 +10,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "monitor/mediation.h"
+#include "monitor/port.h"
 #include "tests/monitor/port_support.h"
+#include "vmm/window.h"
 
 #define DB(more)                                                                                             \
 	"{ name = \"db\"; kind = \"connect\"; context = \"" SUBJECT("two_t") "\"; socket = \"%s\"; " more " }"
@@ -146,6 +149,59 @@ Test(port_kinds, a_domain_appends_to_a_file)
 }
 
 /* Each connection reads it from its begin, then its end. */
+/* A connect of the domain that the loop has no turn for. Its slot. */
+static uint32_t connect_behind_the_loop(struct world *world)
+{
+	struct guest *guest = world_guest(world);
+	struct guest_request request = {
+		.call = HYPERCALL_CONNECT, .argument = {strlen("log"), UINT64_MAX}, .text = "log"};
+
+	cr_assert_gt(mediation_request(guest, &request), 0);
+	cr_assert_eq(machine_domain_page(guest->machine, 0)->connect_result, CALL_OK);
+	return machine_domain_page(guest->machine, 0)->connect_slot;
+}
+
+static bool is_at_rest(struct world *world, void *opaque)
+{
+	(void)opaque;
+	return !ports_are_busy(world->monitor);
+}
+
+/* What it had sent before the port came to accept is written, and a monitor whose guests are over waits for
+ * it. */
+Test(port_kinds, a_domain_writes_to_a_file_and_leaves_before_the_accept)
+{
+	const char *path = test_path("log");
+	struct guest_request close_it = {.call = HYPERCALL_CLOSE};
+	struct outbox_header *header;
+	struct ring_cell *cell;
+	struct world world;
+	char bytes[16] = "";
+	FILE *file;
+
+	port_open_world(&world, FILE_PORT("append", ""), path);
+	cr_assert_eq(
+		actor_do(&world, "one", (struct command){ACTOR_CLOSE, {connect_to(&world, "log")}, NULL}),
+		CALL_OK);
+	world_until(&world, is_at_rest, NULL, "nothing is under way");
+	close_it.argument[0] = connect_behind_the_loop(&world);
+	header = window_outbox(world_guest(&world)->machine, (uint32_t)close_it.argument[0]);
+	cell = &ring_cells(header)[1];
+	memcpy(cell->bytes, "farewell", 8);
+	header->written = 1;
+	header->written_bytes = 8;
+	cell->commit = 1ull << RING_LENGTH_BITS | 8;
+	cr_assert_eq(mediation_request(world_guest(&world), &close_it), CALL_OK);
+	cr_expect(ports_are_busy(world.monitor), "it would have been lost in silence");
+	world_until(&world, is_at_rest, NULL, "it is written");
+	file = fopen(path, "r");
+	cr_assert_not_null(file);
+	cr_assert_eq(fread(bytes, 1, sizeof(bytes), file), 8);
+	cr_expect_str_eq(bytes, "farewell");
+	fclose(file);
+	world_close(&world);
+}
+
 Test(port_kinds, a_domain_reads_a_file)
 {
 	static uint64_t counters[9000];

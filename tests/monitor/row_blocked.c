@@ -165,16 +165,6 @@ Test(row, r5_blocked_in_wait)
 	world_close(&world);
 }
 
-static bool waits_for_accept(struct world *world, void *opaque)
-{
-	struct registry *registry = registry_lock(world->monitor);
-	bool waits = registry->last && !registry->last->accepted;
-
-	(void)opaque;
-	registry_unlock(registry);
-	return waits;
-}
-
 /* A connect that nobody has accepted yet; the service's backlog forgets it, both slots are free again. */
 static void cut_unaccepted(policy_files before, policy_files after, json_int_t n_cut)
 {
@@ -184,8 +174,7 @@ static void cut_unaccepted(policy_files before, policy_files after, json_int_t n
 
 	world_open(&world, &options);
 	actor_begin(&world, "one", (struct command){ACTOR_CONNECT, {NO_TIMEOUT}, "svc"});
-	world_until(&world, waits_for_accept, NULL, "the connect is granted");
-	actor_until_blocked(&world, "one");
+	actor_until_awaiting(&world, "one");
 	report = world_push(&world, after, STOP_ALL);
 	cr_assert_eq(report_number(report, "flows.cut"), n_cut);
 	cr_assert_eq(cancelled_calls(report), 1);

@@ -252,6 +252,25 @@ void actor_until_blocked(struct world *world, const char *name)
 	world_until(world, is_blocked, world_domain(world, name), what);
 }
 
+static bool awaits_accept(struct world *world, void *opaque)
+{
+	const struct domain *domain = opaque;
+	struct registry *registry = registry_lock(world->monitor);
+	const struct channel *channel = registry->last;
+	const struct outbox_header *header = NULL;
+
+	if (channel && channel->end[SIDE_CLIENT].domain == domain && !channel->accepted)
+		header = window_outbox(domain->guest->machine, channel->end[SIDE_CLIENT].slot);
+	registry_unlock(registry);
+	return header && (MAILBOX_LOAD(header->wants_room) | MAILBOX_LOAD(header->wants_message)) &&
+	       is_blocked(world, opaque);
+}
+
+void actor_until_awaiting(struct world *world, const char *name)
+{
+	world_until(world, awaits_accept, world_domain(world, name), "it awaits the accept");
+}
+
 void actor_end_loop(struct world *world, const char *name)
 {
 	struct mailbox *mail = world_mailbox(world, name);

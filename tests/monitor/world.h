@@ -97,6 +97,8 @@ int64_t actor_do(struct world *world, const char *name, struct command command);
 bool actor_is_done(struct world *world, const char *name);
 /* Waits until it has begun the command and its kernel says that it sleeps. */
 void actor_until_blocked(struct world *world, const char *name);
+/* The same of a connect that was granted: not while it is undecided. */
+void actor_until_awaiting(struct world *world, const char *name);
 /* Tells a loop of the command to end; then actor_finish. */
 void actor_end_loop(struct world *world, const char *name);
 

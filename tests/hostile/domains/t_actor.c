@@ -4,7 +4,7 @@
  */
 #include "tests/hostile/domains/t_domain.h"
 
-#define N_HANDLES 64u
+#define N_HANDLES 128u
 #define MESSAGE_BYTES 65536u
 
 static struct mailbox *mail;
@@ -39,7 +39,9 @@ static int64_t do_connect(const uint64_t *argument)
 static int64_t do_open(const uint64_t *argument)
 {
 	struct channel *channel = NULL;
-	int result = channel_connect(mail->text, argument[0], &channel);
+	int result = argument[1]
+	                     ? channel_connect_for(mail->text, handles[argument[2]], argument[0], &channel)
+	                     : channel_connect(mail->text, argument[0], &channel);
 
 	return keep(result, channel);
 }

@@ -46,7 +46,8 @@ enum actor_operation {
 	ACTOR_PEER,        /* [handle] -> the peer's context, as text over all values */
 	ACTOR_NOTIFY,      /* [slot of the domain, n]: until told to end -> n done, n refused */
 	ACTOR_EVENTS,      /* -> what the kernel has counted of this domain's events */
-	ACTOR_OPEN,        /* text; [timeout]: connects, and does not wait for the accept -> handle */
+	ACTOR_OPEN,        /* text; [timeout, for a parent?, its handle]: connects, and does not wait for the
+	                      accept -> handle */
 	ACTOR_AWAIT,       /* [handle, timeout]: until it is accepted */
 };
 
