@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "monitor/control_change.h"
+#include "monitor/host.h"
 #include "monitor/lifecycle.h"
 #include "monitor/posture.h"
 #include "monitor/suggest.h"
@@ -25,8 +26,11 @@ static struct definition *find(struct control_request *request, const char *name
 		return found;
 	for (found = lifecycle_first(request->monitor); found && n < MAX_DEFINITIONS; found = found->next)
 		names[n++] = found->name;
-	request_fail(request, "there is no guest \"%.64s\"%s", name,
-	             suggest_phrase(name, names, n, suggestion));
+	if (strcmp(name, HOST_NAME) == 0)
+		request_fail(request, "\"%s\" stands for the ports of this monitor, and ends with it", name);
+	else
+		request_fail(request, "there is no guest \"%.64s\"%s", name,
+		             suggest_phrase(name, names, n, suggestion));
 	return NULL;
 }
 

@@ -95,6 +95,7 @@ static void on_retry(void *opaque)
 
 	port_listen(port);
 	port_advance(port);
+	port_tell_refused(port);
 }
 
 /* ---- set-up ---- */

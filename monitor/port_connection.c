@@ -220,7 +220,6 @@ static const char *why_refused(int result)
 	}
 }
 
-/* Clients are many and may be hostile: they are counted, and told of together. */
 static void refuse(struct connection *connection, int result)
 {
 	struct port *port = connection->port;
@@ -228,7 +227,7 @@ static void refuse(struct connection *connection, int result)
 	if (port->from->kind != PORT_LISTEN)
 		port_tell(port, "connect to %s: %s", port->from->to, why_refused(result));
 	else
-		port->refused++;
+		port_refuse(port, why_refused(result));
 	connection_drop(connection);
 }
 

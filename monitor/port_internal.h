@@ -70,6 +70,7 @@ struct port {
 	policy_sid *identities; /* LISTEN: of from->clients */
 	struct loop_timer retry;
 	uint64_t refused, refused_told; /* clients */
+	const char *refused_why;        /* the last */
 	uint64_t told_ns;
 };
 
@@ -98,6 +99,10 @@ int port_dial(struct port *port);
 
 void port_listen(struct port *port);
 void port_unlisten(struct port *port);
+/* A client was not let in. They are many and may be hostile: they are counted, and told of together. */
+void port_refuse(struct port *port, const char *why);
+/* Tells what is not told yet, once in a while. */
+void port_tell_refused(struct port *port);
 /* Contexts of clients. -EINVAL: the policy does not know one; -ENOMEM. */
 int port_map_clients(struct port *port, char why[static WHY_BYTES]);
 

@@ -15,14 +15,26 @@
 #include "monitor/port_internal.h"
 #include "monitor/posture.h"
 
-static void tell_refused(struct port *port)
+void port_refuse(struct port *port, const char *why)
 {
-	uint64_t now = loop_now();
+	port->refused++;
+	port->refused_why = why;
+	port_tell_refused(port);
+}
 
-	if (port->refused == port->refused_told || now - port->told_ns < REFUSALS_NS)
+void port_tell_refused(struct port *port)
+{
+	uint64_t now = loop_now(), n = port->refused - port->refused_told;
+
+	if (n == 0)
 		return;
-	port_tell(port, "%llu clients were refused",
-	          (unsigned long long)(port->refused - port->refused_told));
+	if (now - port->told_ns < REFUSALS_NS) {
+		if (!port->retry.armed)
+			loop_arm(port->ports->monitor->loop, &port->retry, port->told_ns + REFUSALS_NS);
+		return;
+	}
+	port_tell(port, "%llu %s refused, the last because %s", (unsigned long long)n,
+	          n == 1 ? "client was" : "clients were", port->refused_why);
 	port->refused_told = port->refused;
 	port->told_ns = now;
 }
@@ -78,19 +90,25 @@ static void let_in(struct port *port, int fd)
 	struct ucred who = {.uid = (uid_t)-1};
 	socklen_t bytes = sizeof(who);
 	struct connection *connection = NULL;
+	const char *why = "all connections are in use";
 
-	if (fd < port->ports->most_fd && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 &&
-	    connections_of(port, who.uid) < port->from->per_client)
+	if (fd >= port->ports->most_fd)
+		why = "too many files are open";
+	else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes))
+		why = "nobody knows who it is";
+	else if (connections_of(port, who.uid) >= port->from->per_client)
+		why = "its uid has as many connections as it may";
+	else
 		connection = connection_take(port);
 	if (!connection) {
-		port->refused++;
+		port_refuse(port, why);
 		close(fd);
 		return;
 	}
 	connection->uid = who.uid;
 	connection->identity = identity_of(port, who.uid);
 	if (connection_attach(connection, fd, fd) < 0)
-		port->refused++;
+		port_refuse(port, "its socket cannot be used");
 	else
 		connection_begin(connection);
 }
@@ -120,7 +138,6 @@ static void on_client(void *opaque, uint32_t events)
 		if (errno != ECONNABORTED && errno != EINTR)
 			break;
 	}
-	tell_refused(port);
 }
 
 void port_listen(struct port *port)

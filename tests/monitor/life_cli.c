@@ -83,6 +83,7 @@ Test(life, the_verbs_upon_guests)
 	SAYS(served, 0, "g1: suspended\n", "start", "g1", "--paused");
 	SAYS(served, 1, "guest g2 is running; portcullis guest stop g2 ends it", "undefine", "g2");
 	SAYS(served, 1, "there is no guest \"g3\"; did you mean \"g", "stop", "g3");
+	SAYS(served, 1, "stands for the ports of this monitor", "stop", "host");
 
 	child = RUN("guest", "list", "--json", "--socket", served.path);
 	list = json_loads(child.out, 0, NULL);
