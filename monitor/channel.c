@@ -21,16 +21,6 @@ const char *flow_state_name(enum flow_state state)
 	return names[state];
 }
 
-struct subjects channel_subjects(const struct channel *channel)
-{
-	return (struct subjects){
-		.client = channel->client_sid,
-		.server = channel->end[SIDE_SERVER].domain->sid,
-		.service = channel->service->sid,
-		.relay = channel->on_behalf ? channel->end[SIDE_CLIENT].domain->sid : SID_NONE,
-	};
-}
-
 /* ---- lists ---- */
 
 static struct channel **recent(struct registry *registry, const struct channel *channel)
@@ -153,13 +143,21 @@ static bool is_open_for_connect(const struct service *service)
 	return service->domain->life == LIFE_RUNNING && service->n_backlog < MAX_BACKLOG;
 }
 
+/* What a change will most likely take away together. */
+static struct placement_key key_of(const struct channel *channel, const struct domain *client,
+                                   const struct service *service)
+{
+	return (struct placement_key){client, service, channel->on_behalf ? channel->client_sid : SID_NONE};
+}
+
 /* The server's end. false: it has none to give. */
 static bool take_server_end(struct channel *channel, const struct domain *client,
                             const struct service *service)
 {
 	struct domain *server = service->domain;
+	struct placement_key key = key_of(channel, client, service);
 	bool fits = is_open_for_connect(service) && !is_at_limit(client, service);
-	int slot = fits ? domain_take_slot(server, channel, SIDE_SERVER) : -1;
+	int slot = fits ? domain_take_slot(server, channel, SIDE_SERVER, &key) : -1;
 
 	if (slot < 0)
 		return false;
@@ -186,7 +184,8 @@ static int try_ends(struct channel *channel, struct domain *client, struct servi
                     const struct verdict *verdict)
 {
 	bool blind = !verdict->open[SIDE_SERVER] && !verdict->flowctl[SIDE_CLIENT];
-	int slot = domain_take_slot(client, channel, SIDE_CLIENT);
+	struct placement_key key = key_of(channel, client, service);
+	int slot = domain_take_slot(client, channel, SIDE_CLIENT, &key);
 
 	if (slot < 0)
 		return CALL_NO_SLOT;
@@ -215,16 +214,16 @@ static int take_ends(struct channel *channel, struct domain *client, struct serv
 	return CALL_NO_SLOT;
 }
 
-static void adopt(struct channel *channel, const struct pending_connect *asked)
+/* Whose channel it is: before its ends are taken, for their place. */
+static void identify(struct channel *channel, const struct domain *client,
+                     const struct pending_connect *asked)
 {
-	channel->client_sid = channel->end[SIDE_CLIENT].domain->sid;
+	channel->client_sid = client->sid;
 	channel->on_behalf = asked && asked->on_behalf;
 	if (!channel->on_behalf)
 		return;
 	channel->parent = asked->parent;
 	channel->client_sid = asked->parent ? asked->parent->client_sid : asked->identity;
-	if (channel->parent)
-		channel->parent->n_children++;
 }
 
 /* What was opened on this channel's behalf stays when it ends in order, with the identity that it has. */
@@ -257,16 +256,19 @@ static void leave_group(struct registry *registry, struct channel *channel)
 }
 
 /* Its ends and its group. CALL_OK and the channel, or nothing was taken. */
-static int make(struct registry *registry, struct domain *client, struct service *service, bool on_behalf,
-                const struct verdict *verdict, struct channel **out)
+static int make(struct registry *registry, struct domain *client, struct service *service,
+                const struct pending_connect *asked, const struct verdict *verdict, struct channel **out)
 {
 	struct channel *channel = malloc(sizeof(*channel));
 	int result = CALL_NO_SLOT;
 
 	if (!channel)
 		return CALL_NO_SLOT;
-	*channel = (struct channel){.group = on_behalf ? NULL : group_join(registry, client, service)};
-	if (on_behalf || channel->group)
+	*channel = (struct channel){0};
+	identify(channel, client, asked);
+	if (!channel->on_behalf)
+		channel->group = group_join(registry, client, service);
+	if (channel->on_behalf || channel->group)
 		result = take_ends(channel, client, service, verdict);
 	*out = channel;
 	if (result == CALL_OK)
@@ -284,7 +286,7 @@ int channel_create(struct registry *registry, struct domain *client, struct serv
 	int result;
 
 	CHECK(registry->held && !registry->gate_closed);
-	result = make(registry, client, service, asked && asked->on_behalf, verdict, &channel);
+	result = make(registry, client, service, asked, verdict, &channel);
 	if (result != CALL_OK)
 		return result;
 	for (unsigned side = 0; side < N_SIDES; side++)
@@ -292,7 +294,8 @@ int channel_create(struct registry *registry, struct domain *client, struct serv
 	channel->number = ++registry->last_channel;
 	channel->service = service;
 	channel->opened_at_policy = policy_number;
-	adopt(channel, asked);
+	if (channel->parent)
+		channel->parent->n_children++;
 	for (unsigned side = 0; side < N_SIDES; side++) {
 		enum flow_state allowed = channel->accepted ? FLOW_OPEN : FLOW_PENDING;
 

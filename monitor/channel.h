@@ -171,9 +171,6 @@ struct flow_loss channel_inspect(struct channel *channel, enum channel_side side
 /* Reads the counters of flow[side] for display. */
 void channel_count(struct channel *channel, enum channel_side side);
 
-/* Who decides about this channel: for needs.h. */
-struct subjects channel_subjects(const struct channel *channel);
-
 const char *flow_state_name(enum flow_state state);
 
 #endif

@@ -308,7 +308,7 @@ static int slots_init(struct guest *guest)
 		domain->first_slot = machine_first_slot(guest->machine, d);
 		domain->n_slots = machine_n_slots(guest->machine, d);
 		domain->slots = calloc(domain->n_slots, sizeof(*domain->slots));
-		if (!domain->slots)
+		if (!domain->slots || placement_create(domain) < 0)
 			return -ENOMEM;
 	}
 	guest->shown = calloc(machine_total_slots(guest->machine), sizeof(*guest->shown));
@@ -386,8 +386,10 @@ int guest_create(struct monitor *monitor, const struct manifest_guest *manifest,
 void guest_discard(struct guest *guest)
 {
 	machine_destroy(guest->machine);
-	for (uint32_t d = 0; guest->domains && d < guest->n_domains; d++)
+	for (uint32_t d = 0; guest->domains && d < guest->n_domains; d++) {
+		placement_destroy(&guest->domains[d]);
 		free(guest->domains[d].slots);
+	}
 	free(guest->blueprint);
 	free(guest->shown);
 	free(guest->domains);

@@ -59,6 +59,16 @@ struct subjects proposal_group_subjects(const struct proposal *proposal, const s
 	return propose(proposal, now, (struct party){.origin = group->client, .service = group->service});
 }
 
+static struct subjects subjects_now(const struct channel *channel)
+{
+	return (struct subjects){
+		.client = channel->client_sid,
+		.server = channel->end[SIDE_SERVER].domain->sid,
+		.service = channel->service->sid,
+		.relay = channel->on_behalf ? channel->end[SIDE_CLIENT].domain->sid : SID_NONE,
+	};
+}
+
 struct subjects proposal_subjects(const struct proposal *proposal, const struct channel *channel)
 {
 	const struct channel *first = origin(channel);
@@ -68,7 +78,7 @@ struct subjects proposal_subjects(const struct proposal *proposal, const struct 
 		.service = channel->service,
 	};
 
-	return propose(proposal, channel_subjects(channel), party);
+	return propose(proposal, subjects_now(channel), party);
 }
 
 static bool is_quarantined(const struct proposal *proposal, const struct domain *domain)

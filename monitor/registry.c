@@ -163,19 +163,19 @@ void domain_wake(struct registry *registry, struct domain *domain)
 	machine_wake(domain->guest->machine, domain->vcpu);
 }
 
-int domain_take_slot(struct domain *domain, struct channel *channel, uint8_t side)
+int domain_take_slot(struct domain *domain, struct channel *channel, uint8_t side,
+                     const struct placement_key *key)
 {
-	uint32_t i = domain->lowest_free;
+	uint32_t i = placement_choose(domain, key);
 
-	while (i < domain->n_slots && domain->slots[i].channel)
-		i++;
-	domain->lowest_free = i;
 	if (i == domain->n_slots)
 		return -1;
+	placement_taken(domain, i, key);
 	domain->slots[i].channel = channel;
 	domain->slots[i].side = side;
 	domain->slots[i].generation++;
-	domain->lowest_free = i + 1;
+	while (domain->lowest_free < domain->n_slots && domain->slots[domain->lowest_free].channel)
+		domain->lowest_free++;
 	domain->n_used++;
 	return (int)(domain->first_slot + i);
 }
@@ -191,6 +191,7 @@ void domain_give_slot(struct domain *domain, uint32_t slot)
 	if (window_outbox_reset(domain->guest->machine, slot) < 0)
 		return;
 	domain->slots[i].channel = NULL;
+	placement_given(domain, i);
 	domain->n_used--;
 	if (i < domain->lowest_free)
 		domain->lowest_free = i;

@@ -18,6 +18,7 @@
 
 #include "guest/abi/limits.h"
 #include "monitor/monitor.h"
+#include "monitor/placement.h"
 #include "policy/sid.h"
 #include "vmm/machine.h"
 
@@ -86,9 +87,12 @@ struct domain {
 	policy_sid sid;
 	enum domain_life life;
 	int exit_status;
-	bool quarantined;   /* nothing is opened for it, as client or server */
-	struct slot *slots; /* n_slots of them */
-	uint32_t lowest_free;
+	bool quarantined;       /* nothing is opened for it, as client or server */
+	struct slot *slots;     /* n_slots of them */
+	uint32_t lowest_free;   /* below it none is free */
+	struct extent *extents; /* n_extents of them: placement.h */
+	uint32_t n_extents;     /* 0: the lowest free slot is taken */
+	uint32_t extent_slots;
 	uint32_t n_used;
 	struct group *groups; /* of channels that it opened for itself: group.h */
 	uint64_t last_ticket;
@@ -188,8 +192,10 @@ void registry_unpin(struct registry *registry);
  */
 void domain_wake(struct registry *registry, struct domain *domain);
 
-/* A free slot of the domain, lowest first; -1: none. Takes it for the channel, with a new generation. */
-int domain_take_slot(struct domain *domain, struct channel *channel, uint8_t side);
+/* A free slot of the domain, beside others of that key; -1: none. Takes it for the channel, with a new
+ * generation. */
+int domain_take_slot(struct domain *domain, struct channel *channel, uint8_t side,
+                     const struct placement_key *key);
 
 /* Gives it back. Its outbox must not be mapped anywhere; it is zeroed here (I8). */
 void domain_give_slot(struct domain *domain, uint32_t slot);

@@ -1,8 +1,9 @@
 /*
  * Channels from connect and accept to close; what is known of one.
  *
- * The private state of slot i of this domain stands at channels[i] for good: a
- * handle that was closed is recognised, not followed into freed memory.
+ * The private state of slot i of this domain stands at channels[i], or where there are fewer of them than
+ * slots, at the next that is free. It stands there for good: a handle that was closed is recognised, not
+ * followed into freed memory.
  */
 #include "guest/lib/domain.h"
 
@@ -30,19 +31,29 @@ static const struct slot_record *record_of(uint32_t slot)
 	return (const struct slot_record *)(VA_RECORD + RECORD_OFFSET(slot - DOMAIN_BOOT->first_slot));
 }
 
+/* The host chooses slots; however few states there are, each may be any slot's. NULL: all are in use. */
+static struct channel *state_of(uint32_t i)
+{
+	for (uint32_t n = 0; n < n_channels; n++) {
+		struct channel *channel = &channels[(i + n) % n_channels];
+
+		if (!channel->open)
+			return channel;
+	}
+	return NULL;
+}
+
 /* The slot is this domain's now: begin with it. Beyond what the heap has state for, it goes back. */
 static int begin(uint32_t slot, struct channel **result)
 {
 	const struct boot_record *boot = DOMAIN_BOOT;
-	uint32_t i = slot - boot->first_slot;
-	struct channel *channel;
+	struct channel *channel = state_of(slot - boot->first_slot);
 	uint64_t bulk_bytes;
 
-	if (i >= n_channels) {
+	if (!channel) {
 		(void)system_call(SYS_CLOSE, slot, 0);
 		return CALL_NO_SLOT;
 	}
-	channel = &channels[i];
 	channel->slot = slot;
 	channel->open = true;
 	channel->record = record_of(slot);

@@ -34,6 +34,8 @@ static const struct measurement {
 	{"revoke_mapping_per_slot", {"revoke", "--layout", "mapping-per-slot", LARGE}},
 	{"revoke_scattered",
          {"revoke", "--layout", "scattered", "--connections", "64,256,1024,4096,7500", "--runs", "5"}},
+	{"revoke_interleaved",
+         {"revoke", "--layout", "interleaved", "--connections", "64,256,1024,4096,7500", "--runs", "5"}},
 	{"revoke_loads", {"revoke", "--load", "all"}},
 	{"revoke_bystander", {"revoke", "--bystander"}},
 	{"revoke_bystander_adjacent",

@@ -17,7 +17,7 @@
 #define STOP_PATIENCE_NS 10000000000ull
 #define MOST_CLIENTS 32u
 
-static const char *const names[N_LAYOUTS] = {"adjacent", "mapping-per-slot", "scattered"};
+static const char *const names[N_LAYOUTS] = {"adjacent", "mapping-per-slot", "scattered", "interleaved"};
 
 const char *layout_name(enum planted_layout layout)
 {
@@ -32,9 +32,15 @@ int layout_find(const char *name)
 	return -1;
 }
 
+/* Every second channel is at another service, and stays. */
+static bool keeps(const struct planted *planted)
+{
+	return planted->layout == LAYOUT_SCATTERED || planted->layout == LAYOUT_INTERLEAVED;
+}
+
 static uint32_t n_kept(const struct planted *planted)
 {
-	return planted->layout == LAYOUT_SCATTERED ? planted->n : 0;
+	return keeps(planted) ? planted->n : 0;
 }
 
 static uint32_t n_all(const struct planted *planted)
@@ -159,7 +165,7 @@ static int go_on(struct planted *planted, char why[static WHY_BYTES])
 	return resume_machines(&machine, 1, loop_now() + STOP_PATIENCE_NS, why);
 }
 
-/* In slots of the same order at both ends, or of the opposite. Slots are taken from the lowest free one on.
+/* Where the monitor places them, or one slot after the other, in the same order at both ends or the opposite.
  */
 static int plant(struct planted *planted, struct registry *registry, uint32_t i)
 {
@@ -167,10 +173,12 @@ static int plant(struct planted *planted, struct registry *registry, uint32_t i)
 	struct guest *guest = scene_guest(planted->scene);
 	struct domain *client = &guest->domains[client_of(planted, i)],
 		      *server = &guest->domains[server_of(planted, i)];
-	bool kept = planted->layout == LAYOUT_SCATTERED && i % 2 == 1;
+	bool kept = keeps(planted) && i % 2 == 1;
 	struct channel *channel;
 	int result;
 
+	if (planted->layout == LAYOUT_SCATTERED || planted->layout == LAYOUT_MAPPING_PER_SLOT)
+		client->n_extents = server->n_extents = 0;
 	if (planted->layout == LAYOUT_MAPPING_PER_SLOT)
 		server->lowest_free = server->n_slots - 1 - i;
 	result = channel_create(registry, client, &server->services[kept], NULL, &open,

@@ -7,6 +7,7 @@
  *	adjacent		slots in the same order at both ends: neighbours are one host mapping
  *	mapping-per-slot	opposite orders: neighbours, each a mapping of its own
  *	scattered		every second slot keeps a channel that the change does not cut
+ *	interleaved		the same channels, opened in the same order, where the monitor places them
  */
 #ifndef PORTCULLIS_MONITOR_BENCH_PLANTED_H
 #define PORTCULLIS_MONITOR_BENCH_PLANTED_H
@@ -19,6 +20,7 @@ enum planted_layout {
 	LAYOUT_ADJACENT,
 	LAYOUT_MAPPING_PER_SLOT,
 	LAYOUT_SCATTERED,
+	LAYOUT_INTERLEAVED,
 	N_LAYOUTS
 };
 

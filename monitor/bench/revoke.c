@@ -20,7 +20,7 @@
 
 static const char help[] =
 	"usage: portcullis bench revoke [--shape chain|pairs|fan] [--connections N,...]\n"
-	"                               [--layout adjacent|mapping-per-slot|scattered]\n"
+	"                               [--layout adjacent|mapping-per-slot|scattered|interleaved]\n"
 	"                               [--stop all|affected|none] [--runs N] [--vcpus N] [--json]\n"
 	"       portcullis bench revoke --load halted|spin|storm|all [--vcpus N,...] [--stop ...] [--runs "
 	"N]\n"
@@ -38,7 +38,8 @@ static const char help[] =
 	"  --layout       a fan whose channels the monitor puts there itself, since domains would need "
 	"minutes\n"
 	"                 for thousands of calls; who reads what stands as with calls. Slots: neighbours in\n"
-	"                 one host mapping, a mapping for each, or every second one stays in use\n"
+	"                 one host mapping, a mapping for each, or every second one stays in use;\n"
+	"                 interleaved: the same channels as scattered, where the monitor places them\n"
 	"  --connections  1,2,4,8,16 if not given; with --layout 64,256,1024,4096,16384\n"
 	"  --stop         all vCPUs of all guests, those of affected guests, or none\n"
 	"  --runs         for each number of connections; 30 if not given (above 1024 connections at most\n"
@@ -76,8 +77,8 @@ static bool set_layout(struct revoke_options *options, const char *text)
 
 	if (layout < 0)
 		fprintf(stderr,
-		        "portcullis bench revoke: --layout %s: expected adjacent, mapping-per-slot or "
-		        "scattered\n",
+		        "portcullis bench revoke: --layout %s: expected adjacent, mapping-per-slot, "
+		        "scattered or interleaved\n",
 		        text);
 	else
 		options->layout = (enum planted_layout)layout;

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 
-MANY = ("revoke_adjacent", "revoke_mapping_per_slot", "revoke_scattered")
+MANY = ("revoke_adjacent", "revoke_mapping_per_slot", "revoke_scattered", "revoke_interleaved")
 FEW = ("revoke_chain", "revoke_chain_affected", "revoke_chain_none", "revoke_pairs", "revoke_fan")
 PARTS = ("total", "stop", "patch", "resume", "stop_to_resumed")
 STYLE = """set encoding utf8

@@ -158,6 +158,11 @@ Test(bench_form, layout_scattered)
 	check_layout("scattered");
 }
 
+Test(bench_form, layout_interleaved)
+{
+	check_layout("interleaved");
+}
+
 /* Every vCPU has something else to do; each run checks what was cut. */
 Test(bench_form, revoke_under_load)
 {
