@@ -405,8 +405,9 @@ static void release_slot(struct channel *channel, enum channel_side side)
 
 /*
  * What the end sent and the peer has not taken stays readable until the peer closes, also when the domain
- * died; before the accept nothing sent is as good: the server that waits for this client sees that it has
- * come and gone. What a lost guest had sent goes with it.
+ * died. Before the accept a client takes its connect back if it has sent nothing (it may try again, and slots
+ * are few); if its domain has ended, the server that waits for it sees that it has come and gone. What a lost
+ * guest had sent goes with it.
  */
 static bool leaves_unread(const struct channel *channel, enum channel_side side)
 {
@@ -414,7 +415,8 @@ static bool leaves_unread(const struct channel *channel, enum channel_side side)
 	    is_gone(&channel->end[OTHER(side)]) || !channel_hears(channel, side))
 		return false;
 	if (!channel->accepted)
-		return side == SIDE_CLIENT;
+		return side == SIDE_CLIENT &&
+		       (channel->end[side].domain->life != LIFE_RUNNING || channel_has_unread(channel, side));
 	if (!channel->flow[side].flowctl)
 		return true;
 	return channel_has_unread(channel, side);

@@ -13,7 +13,8 @@
  * Properties
  *	end states	no wake-up is lost: nobody sleeps for ever
  *	unseen		assert: the client looks at the server's outbox only when it is, or was, mapped
- *	delivered	assert: without a cut the server accepts, also a client that has closed before, and gets its message
+ *	delivered	assert: without a cut the server gets the message, also of a client that has closed before the accept, and
+ *			accepts a client whose domain has ended
  *	held		assert: a slot that is given back is seen by nobody, and is given back once
  *	returned	assert: when both ends are gone, both slots are given back
  *
@@ -39,6 +40,7 @@ bool in_backlog = true, mapped, client_gone, server_gone, client_freed, server_f
 /* Event counts: have they grown since they were read? */
 bool client_event, server_event;
 
+bool exits;  /* the client's domain ends */
 bool awaits; /* the client wants to know of the accept, and no answer */
 bool client_ended, server_ended;
 hidden byte unseen, delivered, held, returned;
@@ -108,7 +110,11 @@ active proctype client()
 		fi
 	od;
 close:
-	/* channel_end of the client */
+	/* channel_end of the client, which closes, or whose domain ends */
+	if
+	:: exits = true
+	:: true
+	fi;
 	mutex_lock(registry_lock);
 	atomic {
 		client_gone = true;
@@ -116,7 +122,8 @@ close:
 #ifdef CLOSE_FORGETS
 		:: in_backlog -> in_backlog = false; server_gone = true
 #else
-		:: in_backlog
+		:: in_backlog && !committed && !exits -> in_backlog = false; server_gone = true
+		:: in_backlog && (committed || exits)
 #endif
 		:: else -> server_event = true
 		fi;
@@ -196,7 +203,7 @@ active proctype server()
 		mutex_unlock(registry_lock)
 	};
 end:
-	property(delivered, is_cut || (has_accepted && (!committed || taken)));
+	property(delivered, is_cut || ((has_accepted || !exits) && (!committed || taken)));
 	server_ended = true
 }
 

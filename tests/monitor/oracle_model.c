@@ -211,7 +211,8 @@ void oracle_close(struct oracle_model *model, int index, int side)
 	struct oracle_flow *out = &channel->flow[side], *in = &channel->flow[1 - side];
 	bool peer = channel->held[1 - side], peer_hears = oracle_hears(channel, 1 - side);
 	/* What was sent can be read to its end, unless the writer could learn from its slot when that was. */
-	bool waits = channel->waits && side == 0 && oracle_is_live(out) && oracle_hears(channel, 0);
+	bool waits = channel->waits && side == 0 && oracle_is_live(out) && oracle_hears(channel, 0) &&
+	             out->sent > 0;
 	bool stays = peer && out->state == ORACLE_OPEN && oracle_hears(channel, side) &&
 	             (!out->flowctl || out->sent > out->taken);
 
