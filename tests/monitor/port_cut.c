@@ -217,24 +217,28 @@ Test(port_cut, of_clients_with_a_context_of_their_own)
 {
 	struct scene scene;
 	char entry[1024];
+	static policy_files may, may_not, no_relay; /* for as long as the process lives */
 	json_t *report;
 
+	may = policy_of(SELF_MAY);
+	may_not = policy_of(SELF_MAY_NOT);
+	no_relay = policy_of(NO_RELAY);
 	snprintf(entry, sizeof(entry), WEB("%s", "stream", "clients = ( { uid = %u; context = \"%s\"; } );"),
 	         test_path("web.sock"), (unsigned)geteuid(), SUBJECT("three_t"));
 	port_open_world(&scene.world, entry, "");
 	scene.fd = -1;
 	expect_self(&scene, false); /* open.cil lets one_t relay for nobody */
 	free(audit_await(&scene.world, "specify_client"));
-	world_push_quietly(&scene.world, policy_of(SELF_MAY), STOP_ALL);
+	world_push_quietly(&scene.world, may, STOP_ALL);
 	expect_self(&scene, true);
 	expect_listed(&scene);
-	report = world_push(&scene.world, policy_of(SELF_MAY_NOT), STOP_ALL);
+	report = world_push(&scene.world, may_not, STOP_ALL);
 	cr_expect_eq(report_number(report, "flows.cut"), 2);
 	json_decref(report);
 	expect_closed(&scene);
-	world_push_quietly(&scene.world, policy_of(SELF_MAY), STOP_ALL);
+	world_push_quietly(&scene.world, may, STOP_ALL);
 	expect_self(&scene, true);
-	world_push_quietly(&scene.world, policy_of(NO_RELAY), STOP_ALL);
+	world_push_quietly(&scene.world, no_relay, STOP_ALL);
 	expect_closed(&scene);
 	expect_self(&scene, false);
 	close_scene(&scene);
