@@ -21,15 +21,24 @@ const char *file_of(const char *text)
 	return path;
 }
 
+/* For as long as the process lives; the list is for the leak checker. */
+struct made_policy {
+	const char *files[4];
+	struct made_policy *next;
+};
+
 policy_files policy_of(const char *rules)
 {
-	const char **files = calloc(4, sizeof(*files));
+	static struct made_policy *all;
+	struct made_policy *policy = calloc(1, sizeof(*policy));
 
-	cr_assert_not_null(files);
-	files[0] = "policy/base.cil";
-	files[1] = "tests/cil/types.cil";
-	files[2] = file_of(rules);
-	return files;
+	cr_assert_not_null(policy);
+	policy->files[0] = "policy/base.cil";
+	policy->files[1] = "tests/cil/types.cil";
+	policy->files[2] = file_of(rules);
+	policy->next = all;
+	all = policy;
+	return policy->files;
 }
 
 /* ---- requests ---- */
