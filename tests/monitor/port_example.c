@@ -15,8 +15,11 @@
 #define PROGRAM "build/portcullis"
 #define NOTES "examples/ports/notes.log"
 
-/* Nothing is left behind, and the first command that fails ends it. */
-#define PROLOGUE "set -e; trap 'kill $(jobs -p) 2>/dev/null || :; wait' EXIT; rm -f examples/ports/db.sock\n"
+/* One block at a time: their sockets have one place. Nothing is left behind, and the first command that fails
+ * ends it. */
+#define PROLOGUE                                                                                             \
+	"set -e; exec 9>build/port_example.lock; flock -w 300 9\n"                                           \
+	"trap 'kill $(jobs -p) 2>/dev/null || :; wait' EXIT; rm -f examples/ports/db.sock\n"
 
 static char *read_all(const char *path)
 {
