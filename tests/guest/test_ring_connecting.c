@@ -4,7 +4,7 @@
 
 #include "tests/guest/ring_pair.h"
 
-static uint8_t sent[PAIR_BULK], got[PAIR_BULK];
+static uint8_t sent[PAIR_BULK + 1], got[PAIR_BULK];
 
 static int send(struct ring *ring, size_t bytes, uint64_t n, bool *notify)
 {
