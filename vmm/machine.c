@@ -61,6 +61,7 @@ static int vcpus_create(struct machine *machine, int kvm_fd, char *why)
 		struct vcpu *vcpu = &machine->vcpu[i];
 
 		stop_group_add(&machine->group, &vcpu->stop, vcpu_kick);
+		vcpu->stop.hurry = vcpu_hurry;
 		vcpu->hypercall = (struct hypercall_page *)(machine->ram + machine->layout.cpus.gpa +
 		                                            i * KERNEL_CPU_STRIDE + ABI_PAGE_BYTES);
 		error = cpu_create(machine, i, kvm_fd, &supported, why);

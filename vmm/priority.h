@@ -1,16 +1,18 @@
 /*
  * Who runs first while vCPUs are stopped. The thread that stops runs SCHED_FIFO
- * where the system allows it, and lends that to each vCPU's thread which it kicks, until
- * that has parked, was released and has said so: then neither the way out of the guest nor the way back in
- * waits for a slice of somebody else (with 8 computing vCPUs on 2 cores: 12 ms for each resume, otherwise).
+ * where the system allows it, and lends that to each vCPU's thread that has not parked, or not said that it
+ * runs again, within 250 us (stop.c): then neither the way out of the guest nor the way back in waits for a slice
+ * of somebody else (with 8 computing vCPUs on 2 cores: 12 ms for each resume, otherwise).
  *
  * No guest runs with it: a vCPU's thread gives it back before it enters, whatever happened meanwhile.
  *
- *	stopper                         vCPU's thread
- *	                                lent is not set
- *	raises the thread, sets lent
- *	kicks                           KVM_RUN returns at once (vcpu.h)
+ *	stopper, under kick_lock        vCPU's thread
+ *	it does not run yet?            says that it runs
+ *	raises it, sets lent            takes kick_lock, lets it go
  *	                                lent is set: lowers itself
+ *
+ * Either the stopper sees that it runs and lets it be, or it sees lent. A request to stop that was withdrawn
+ * has sent its signal before: KVM_RUN returns, and lent is looked at.
  */
 #ifndef PORTCULLIS_VMM_PRIORITY_H
 #define PORTCULLIS_VMM_PRIORITY_H

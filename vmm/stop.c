@@ -8,6 +8,12 @@
 #include "vmm/futex.h"
 #include "vmm/machine_state.h"
 
+/*
+ * Who has not come by then gets the stopper's priority, if that has one to lend (priority.h): not at once,
+ * since changing it and changing it back costs more than most of them need.
+ */
+#define HURRY_AFTER_NS 250000u
+
 #define STATE_MASK ((1u << STOP_STATE_BITS) - 1)
 #define PARKED_RECHECK_NS                                                                                    \
 	10000000000u /* a parked vCPU has no deadline of its own; it looks again this often */
@@ -70,11 +76,17 @@ void stop_group_destroy(struct stop_group *group)
 
 void stop_group_add(struct stop_group *group, struct stop_vcpu *vcpu, void (*kick)(struct stop_vcpu *))
 {
+	pthread_mutexattr_t attributes;
+
 	CHECK(group->n_vcpus < MAX_VCPUS);
 	vcpu->word = word_of(0, STOP_NEW);
 	vcpu->index = group->n_vcpus;
 	vcpu->kick = kick;
-	pthread_mutex_init(&vcpu->kick_lock, NULL);
+	/* The stopper may run first, and the vCPU's thread, which takes the lock too, last. */
+	pthread_mutexattr_init(&attributes);
+	pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT);
+	pthread_mutex_init(&vcpu->kick_lock, &attributes);
+	pthread_mutexattr_destroy(&attributes);
 	group->vcpu[group->n_vcpus++] = vcpu;
 }
 
@@ -211,7 +223,7 @@ static void group_kick(struct stop_group *group, uint32_t to_kick)
 			kick(group->vcpu[i]);
 }
 
-static bool has_stopped(enum stop_state state)
+bool stop_arrived(enum stop_state state)
 {
 	return state == STOP_PARKED || state == STOP_HALTED || state == STOP_NEW || state == STOP_GONE;
 }
@@ -221,13 +233,66 @@ static bool is_gone(enum stop_state state)
 	return state == STOP_GONE;
 }
 
-/* Waits until the word's state is one that `wanted` accepts; returns the last state seen. */
-static enum stop_state wait_for(struct stop_vcpu *vcpu, bool (*wanted)(enum stop_state), uint64_t deadline_ns)
+static bool is_released(enum stop_state state)
+{
+	return state != STOP_PARKED && state != STOP_HALTED;
+}
+
+/* What one vCPU after the other is waited for, and how long. */
+struct wait {
+	bool (*done)(enum stop_state);
+	struct stop_group *const *groups;
+	size_t n_groups;
+	uint64_t hurry_ns, deadline_ns;
+};
+
+/* A vCPU that runs already must not be raised: the lock is what it looks at lent behind (priority.h). */
+static void hurry(const struct wait *wait, struct stop_vcpu *vcpu)
+{
+	if (vcpu->hurry == NULL)
+		return;
+	pthread_mutex_lock(&vcpu->kick_lock);
+	if (!wait->done(stop_state_of(vcpu)))
+		vcpu->hurry(vcpu);
+	pthread_mutex_unlock(&vcpu->kick_lock);
+}
+
+static void hurry_all(struct wait *wait)
+{
+	for (size_t g = 0; g < wait->n_groups; g++)
+		for (uint32_t i = 0; i < wait->groups[g]->n_vcpus; i++)
+			hurry(wait, wait->groups[g]->vcpu[i]);
+	wait->hurry_ns = wait->deadline_ns;
+}
+
+static struct wait wait_begin(struct stop_group *const *groups, size_t n_groups,
+                              bool (*done)(enum stop_state), uint64_t deadline_ns)
+{
+	uint64_t hurry_ns = monotonic_ns() + HURRY_AFTER_NS;
+
+	return (struct wait){done, groups, n_groups, hurry_ns < deadline_ns ? hurry_ns : deadline_ns,
+	                     deadline_ns};
+}
+
+/* Until the word is another, or perhaps not. False: past the deadline. */
+static bool wait_change(struct wait *wait, struct stop_vcpu *vcpu, uint32_t word)
+{
+	bool last = wait->hurry_ns == wait->deadline_ns;
+
+	if (futex_wait(&vcpu->word, word, wait->hurry_ns) != -ETIMEDOUT)
+		return true;
+	if (!last)
+		hurry_all(wait);
+	return !last;
+}
+
+/* Waits until the state is what is waited for; returns the last state seen. */
+static enum stop_state wait_for(struct wait *wait, struct stop_vcpu *vcpu)
 {
 	for (;;) {
 		uint32_t word = load(&vcpu->word);
 
-		if (wanted(state_in(word)) || futex_wait(&vcpu->word, word, deadline_ns) == -ETIMEDOUT)
+		if (wait->done(state_in(word)) || !wait_change(wait, vcpu, word))
 			return stop_state_of(vcpu);
 	}
 }
@@ -242,17 +307,17 @@ static void name_missing(const struct stop_group *group, const struct stop_vcpu 
 	         used == 0 ? "past the deadline: " : ", ", group->name, vcpu->index, stop_state_name(state));
 }
 
-static uint32_t group_wait_stopped(struct stop_group *group, uint64_t deadline_ns, struct stop_report *report,
+static uint32_t group_wait_stopped(struct stop_group *group, struct wait *wait, struct stop_report *report,
                                    char *why)
 {
 	uint32_t n_late = 0;
 
 	for (uint32_t i = 0; i < group->n_vcpus; i++) {
-		enum stop_state state = wait_for(group->vcpu[i], has_stopped, deadline_ns);
+		enum stop_state state = wait_for(wait, group->vcpu[i]);
 
 		if (is_gone(state)) {
 			report->n_gone++;
-		} else if (has_stopped(state)) {
+		} else if (stop_arrived(state)) {
 			report->n_stopped++;
 		} else {
 			n_late++;
@@ -268,6 +333,7 @@ int stop_groups(struct stop_group *const *groups, size_t n_groups, uint64_t dead
 {
 	struct stop_report counted = {0};
 	uint32_t to_kick[MAX_GUESTS];
+	struct wait wait;
 
 	CHECK(n_groups <= MAX_GUESTS);
 	why[0] = '\0';
@@ -275,8 +341,9 @@ int stop_groups(struct stop_group *const *groups, size_t n_groups, uint64_t dead
 		to_kick[i] = group_request(groups[i]);
 	for (size_t i = 0; i < n_groups; i++)
 		group_kick(groups[i], to_kick[i]);
+	wait = wait_begin(groups, n_groups, stop_arrived, deadline_ns);
 	for (size_t i = 0; i < n_groups; i++) {
-		uint32_t n_late = group_wait_stopped(groups[i], deadline_ns, &counted, why);
+		uint32_t n_late = group_wait_stopped(groups[i], &wait, &counted, why);
 
 		if (late != NULL)
 			late[i] = n_late != 0;
@@ -316,7 +383,7 @@ static int group_release(struct stop_group *group, uint32_t *epoch)
 }
 
 /* Waits until none is parked any more, or another stop has come over this resume. */
-static int group_wait_running(struct stop_group *group, uint32_t epoch, uint64_t deadline_ns, char *why)
+static int group_wait_running(struct stop_group *group, uint32_t epoch, struct wait *wait, char *why)
 {
 	int error = 0;
 
@@ -324,9 +391,8 @@ static int group_wait_running(struct stop_group *group, uint32_t epoch, uint64_t
 		struct stop_vcpu *vcpu = group->vcpu[i];
 		uint32_t word = load(&vcpu->word);
 
-		while ((state_in(word) == STOP_PARKED || state_in(word) == STOP_HALTED) &&
-		       load(&group->epoch) == epoch) {
-			if (futex_wait(&vcpu->word, word, deadline_ns) == -ETIMEDOUT) {
+		while (!wait->done(state_in(word)) && load(&group->epoch) == epoch) {
+			if (!wait_change(wait, vcpu, word)) {
 				name_missing(group, vcpu, state_in(word), why);
 				error = -ETIMEDOUT;
 				break;
@@ -341,6 +407,7 @@ int resume_groups(struct stop_group *const *groups, size_t n_groups, uint64_t de
                   char why[static WHY_BYTES])
 {
 	uint32_t epoch[MAX_GUESTS];
+	struct wait wait;
 	int result = 0;
 
 	CHECK(n_groups <= MAX_GUESTS);
@@ -351,8 +418,9 @@ int resume_groups(struct stop_group *const *groups, size_t n_groups, uint64_t de
 		snprintf(why, WHY_BYTES, "guest %s is not stopped", groups[i]->name);
 		result = -EINVAL;
 	}
+	wait = wait_begin(groups, n_groups, is_released, deadline_ns);
 	for (size_t i = 0; i < n_groups; i++)
-		if (epoch[i] != 0 && group_wait_running(groups[i], epoch[i], deadline_ns, why) != 0)
+		if (epoch[i] != 0 && group_wait_running(groups[i], epoch[i], &wait, why) != 0)
 			result = -ETIMEDOUT;
 	return result;
 }
@@ -402,11 +470,12 @@ void stop_leave(struct stop_group *group, bool stopped_too)
 
 int stop_wait_gone(struct stop_group *group, uint64_t deadline_ns, char why[static WHY_BYTES])
 {
+	struct wait wait = wait_begin(&group, 1, is_gone, deadline_ns);
 	int error = 0;
 
 	why[0] = '\0';
 	for (uint32_t i = 0; i < group->n_vcpus; i++) {
-		enum stop_state state = wait_for(group->vcpu[i], is_gone, deadline_ns);
+		enum stop_state state = wait_for(&wait, group->vcpu[i]);
 
 		if (is_gone(state))
 			continue;
@@ -414,59 +483,4 @@ int stop_wait_gone(struct stop_group *group, uint64_t deadline_ns, char why[stat
 		error = -ETIMEDOUT;
 	}
 	return error;
-}
-
-/* ---- machines ---- */
-
-static void groups_of(struct machine *const *machines, size_t n, struct stop_group **groups)
-{
-	CHECK(n <= MAX_GUESTS);
-	for (size_t i = 0; i < n; i++)
-		groups[i] = &machines[i]->group;
-}
-
-int stop_machines(struct machine *const *machines, size_t n_machines, uint64_t deadline_ns,
-                  struct stop_report *report, bool *late, char why[static WHY_BYTES])
-{
-	struct stop_group *groups[MAX_GUESTS];
-
-	groups_of(machines, n_machines, groups);
-	return stop_groups(groups, n_machines, deadline_ns, report, late, why);
-}
-
-int resume_machines(struct machine *const *machines, size_t n_machines, uint64_t deadline_ns,
-                    char why[static WHY_BYTES])
-{
-	struct stop_group *groups[MAX_GUESTS];
-
-	groups_of(machines, n_machines, groups);
-	return resume_groups(groups, n_machines, deadline_ns, why);
-}
-
-uint32_t machine_stop_count(const struct machine *machine)
-{
-	struct stop_group *group = (struct stop_group *)&machine->group;
-
-	pthread_mutex_lock(&group->lock);
-	uint32_t count = group->count;
-	pthread_mutex_unlock(&group->lock);
-	return count;
-}
-
-bool machine_stands(const struct machine *machine)
-{
-	struct stop_group *group = (struct stop_group *)&machine->group;
-	bool stands;
-
-	pthread_mutex_lock(&group->lock);
-	stands = group->count > 0 && group->n_vcpus > 0;
-	for (uint32_t i = 0; i < group->n_vcpus && stands; i++)
-		stands = has_stopped(stop_state_of(group->vcpu[i]));
-	pthread_mutex_unlock(&group->lock);
-	return stands;
-}
-
-uint64_t machine_stop_requests(const struct machine *machine)
-{
-	return __atomic_load_n(&machine->group.requests, __ATOMIC_RELAXED);
 }

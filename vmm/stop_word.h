@@ -52,7 +52,13 @@ struct stop_vcpu {
 	uint32_t index;
 	/* Gets the thread out of its work, soon; called with kick_lock held, any thread. */
 	void (*kick)(struct stop_vcpu *vcpu);
-	/* Held while kicking and while becoming gone: so no thread that has ended is signalled. A leaf. */
+	/*
+	 * Lets the thread run before others, who has not parked or acknowledged for a while; NULL: nothing
+	 * can. Called with kick_lock held, any thread.
+	 */
+	void (*hurry)(struct stop_vcpu *);
+	/* Held while kicking, hurrying and becoming gone: so no thread that has ended is signalled. A leaf.
+	 */
 	pthread_mutex_t kick_lock;
 };
 
@@ -107,6 +113,9 @@ int stop_groups(struct stop_group *const *groups, size_t n_groups, uint64_t dead
                 struct stop_report *report, bool *late, char why[static WHY_BYTES]);
 int resume_groups(struct stop_group *const *groups, size_t n_groups, uint64_t deadline_ns,
                   char why[static WHY_BYTES]);
+
+/* It counts as stopped: parked, or it does not run. */
+bool stop_arrived(enum stop_state state);
 
 enum stop_state stop_state_of(const struct stop_vcpu *vcpu);
 const char *stop_state_name(enum stop_state state);

@@ -54,11 +54,17 @@ void vcpu_kick(struct stop_vcpu *stop)
 {
 	struct vcpu *vcpu = (struct vcpu *)((char *)stop - offsetof(struct vcpu, stop));
 
-	if (priority_lend(vcpu->borrower))
-		__atomic_store_n(&vcpu->lent, 1, __ATOMIC_SEQ_CST);
 	if (!__atomic_load_n(&kicks_are_broken, __ATOMIC_RELAXED))
 		immediate_exit_set(vcpu->run, 1);
 	CHECK(pthread_kill(vcpu->thread, kick_signal()) == 0);
+}
+
+void vcpu_hurry(struct stop_vcpu *stop)
+{
+	struct vcpu *vcpu = (struct vcpu *)((char *)stop - offsetof(struct vcpu, stop));
+
+	if (priority_lend(vcpu->borrower))
+		__atomic_store_n(&vcpu->lent, 1, __ATOMIC_SEQ_CST);
 }
 
 static void count(uint64_t *counter)
@@ -186,8 +192,13 @@ static bool is_halted(struct vcpu *vcpu)
 /* False: the vCPU is to leave. */
 static bool park(struct vcpu *vcpu)
 {
-	return pending_complete(vcpu) &&
-	       stop_park(&vcpu->machine->group, &vcpu->stop, is_halted(vcpu)) == STOP_RUN;
+	if (!pending_complete(vcpu) ||
+	    stop_park(&vcpu->machine->group, &vcpu->stop, is_halted(vcpu)) != STOP_RUN)
+		return false;
+	/* Who is hurrying us is through when it lets go of the lock; the next one sees that we run. */
+	pthread_mutex_lock(&vcpu->stop.kick_lock);
+	pthread_mutex_unlock(&vcpu->stop.kick_lock);
+	return true;
 }
 
 /* No guest runs with a priority that was lent: see priority.h. */

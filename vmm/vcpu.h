@@ -26,8 +26,9 @@ int vcpu_signal_install(void);
 /* Starts the pinned thread. -errno of pthread_create. The loop thread. */
 int vcpu_start(struct vcpu *vcpu);
 
-/* stop_vcpu.kick. */
+/* stop_vcpu.kick and .hurry. */
 void vcpu_kick(struct stop_vcpu *stop);
+void vcpu_hurry(struct stop_vcpu *stop);
 
 /*
  * Tests only: kicks no longer set immediate_exit, neither here nor in the
