@@ -1,8 +1,8 @@
 /*
  * Who runs first while vCPUs are stopped. The thread that stops runs SCHED_FIFO
  * where the system allows it, and lends that to each vCPU's thread that has not parked, or not said that it
- * runs again, within 250 us (stop.c): then neither the way out of the guest nor the way back in waits for a slice
- * of somebody else (with 8 computing vCPUs on 2 cores: 12 ms for each resume, otherwise).
+ * runs again, within 250 us (stop.c): then neither the way out of the guest nor the way back in waits for a
+ *slice of somebody else (with 8 computing vCPUs on 2 cores: 12 ms for each resume, otherwise).
  *
  * No guest runs with it: a vCPU's thread gives it back before it enters, whatever happened meanwhile.
  *
