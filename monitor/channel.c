@@ -477,7 +477,7 @@ void channel_publish_cut(struct registry *registry, struct channel *channel)
 	    !flow_live(&channel->flow[SIDE_SERVER])) {
 		leave_backlog(channel);
 		channel->cut_waiting =
-			channel->flow[SIDE_SERVER].state == FLOW_CUT || channel->flow[SIDE_CLIENT].flowctl;
+			channel->flow[SIDE_SERVER].state != FLOW_DENIED || channel->flow[SIDE_CLIENT].flowctl;
 		channel->end[SIDE_SERVER].fate = END_CLOSED;
 		channel_publish(channel, SIDE_SERVER);
 		release_slot(channel, SIDE_SERVER);

@@ -174,9 +174,11 @@ static uint64_t clamp(uint64_t value, uint64_t most)
 bool channel_has_unread(const struct channel *channel, enum channel_side side)
 {
 	const struct endpoint *from = &channel->end[side], *to = &channel->end[OTHER(side)];
+	uint64_t read = 0;
 
-	return window_outbox_counters(from->domain->guest->machine, from->slot).written !=
-	       window_outbox_counters(to->domain->guest->machine, to->slot).read;
+	if (channel->accepted) /* before, whatever stands there is not true */
+		read = window_outbox_counters(to->domain->guest->machine, to->slot).read;
+	return window_outbox_counters(from->domain->guest->machine, from->slot).written != read;
 }
 
 /* Whether an end waits in its ring: one word of its header, read once. */

@@ -17,10 +17,13 @@
  *
  * and those whose "round trip" is something else, without messages:
  *
- *	c	a connect to a service that policy allows; that the server accepts, and the close, is not
- *timed a	the same, until the server has accepted f	as c, but none is ever closed: each takes
- *slots that nobody has used d	a connect to PINGPONG_CLOSED, which policy denies h	a hypercall that the
- *host answers from what it knows y	a system call that the kernel knows nothing of
+ *	c	a connect to a service that policy allows; that the server accepts, and the close, is
+ *		not timed
+ *	a	the same, until the server has accepted
+ *	f	as c, but none is ever closed: each takes slots that nobody has used
+ *	d	a connect to PINGPONG_CLOSED, which policy denies
+ *	h	a hypercall that the host answers from what it knows
+ *	y	a system call that the kernel knows nothing of
  */
 #include "guest/lib/domain.h"
 #include "guest/programs/pingpong.h"

@@ -181,6 +181,24 @@ Test(backlog, a_client_that_sent_nothing_takes_it_back)
 	world_close(&world);
 }
 
+/* H7: nor does a server keep its slots by saying that it has read what was never sent. */
+Test(backlog, h7_a_server_that_has_accepted_nothing_says_nothing)
+{
+	struct world world;
+
+	world_open(&world, NULL);
+	for (unsigned i = 0; i < 20; i++) {
+		uint64_t client = open_unaccepted(&world);
+		const struct endpoint *server = &world.monitor->registry->last->end[SIDE_SERVER];
+		struct outbox_header *header = window_outbox(server->domain->guest->machine, server->slot);
+
+		__atomic_store_n(&header->read, 1, __ATOMIC_SEQ_CST); /* as its domain can */
+		cr_assert_eq(close_of(&world, "one", client), CALL_OK);
+	}
+	expect_no_trace(&world);
+	world_close(&world);
+}
+
 /* A server that waits for this one client would wait for ever. */
 Test(backlog, a_domain_that_ends_has_come_and_gone)
 {
@@ -313,6 +331,25 @@ Test(backlog, r2_a_cut_of_what_a_client_left_behind)
 	expect_no_trace(&world);
 	world_push_quietly(&world, POLICY_OPEN, STOP_ALL);
 	(void)open_unaccepted(&world); /* and the service is open to the next */
+	world_close(&world);
+}
+
+/* The same of a flow without flowctl, whose client could have heard an answer. */
+Test(backlog, r2_a_cut_of_a_diode_that_a_client_left_behind)
+{
+	struct world world;
+	uint64_t client;
+	json_t *report;
+
+	world_open(&world, &(struct world_options){.policy = POLICY_NO_FLOWCTL});
+	client = open_unaccepted(&world);
+	cr_assert_eq(send_from(&world, "one", client, 1, 4, 8), CALL_OK);
+	cr_assert_eq(close_of(&world, "one", client), CALL_OK);
+	report = world_push(&world, POLICY_NO_CONNECT, STOP_ALL);
+	cr_expect_eq(report_number(report, "flows.cut"), 1);
+	cr_expect_eq(sum_of(report, "discarded_messages"), 4);
+	json_decref(report);
+	expect_no_trace(&world);
 	world_close(&world);
 }
 
