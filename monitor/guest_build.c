@@ -300,13 +300,15 @@ static int mappings_check(struct monitor *monitor, const struct guest *guest, ch
 	return -ENOSPC;
 }
 
+/* The layout rounds slots up to whole 2 MiB; of a port the manifest's number is the one that counts. */
 static int slots_init(struct guest *guest)
 {
 	for (uint32_t d = 0; d < guest->n_domains; d++) {
 		struct domain *domain = &guest->domains[d];
 
 		domain->first_slot = machine_first_slot(guest->machine, d);
-		domain->n_slots = machine_n_slots(guest->machine, d);
+		domain->n_slots = guest->is_host ? guest->blueprint->domains[d].n_slots
+		                                 : machine_n_slots(guest->machine, d);
 		domain->slots = calloc(domain->n_slots, sizeof(*domain->slots));
 		if (!domain->slots || placement_create(domain) < 0)
 			return -ENOMEM;

@@ -59,9 +59,6 @@ int host_create(struct monitor *monitor, const struct manifest_port *const *port
 		return error;
 	manifest->bulk_bytes = largest_bulk(monitor);
 	error = guest_create(monitor, manifest, host, why);
-	/* The layout rounds slots up to whole 2 MiB; the manifest's number is the one that counts. */
-	for (uint32_t d = 0; error == 0 && d < n_ports; d++)
-		(*host)->domains[d].n_slots = ports[d]->connections;
 	free(manifest->domains);
 	free(manifest);
 	return error;

@@ -115,6 +115,39 @@ Test(port_kinds, a_service_limits_its_clients)
 	world_close(&world);
 }
 
+/* As many connections as the manifest says, whoever has them, each in a slot that the port knows (H7, I6). */
+Test(port_kinds, two_domains_share_two_connections)
+{
+	static const char *const names[] = {"one", "three"};
+	const char *path = test_path("db.sock");
+	int fd = listen_at(path, SOCK_SEQPACKET), client[2];
+	struct world world;
+	uint64_t handle[2], word = 7;
+
+	port_open_world(&world, DB("type = \"seqpacket\"; connections = 2;"), path);
+	for (unsigned i = 0; i < 2; i++) {
+		cr_assert_eq(actor_do(&world, names[i], (struct command){ACTOR_CONNECT, {NO_TIMEOUT}, "db"}),
+		             CALL_OK);
+		handle[i] = world_mailbox(&world, names[i])->value[0];
+		client[i] = accept_client(&world, fd);
+	}
+	for (struct channel *channel = world.monitor->registry->first; channel; channel = channel->next)
+		cr_assert_lt(channel->end[SIDE_SERVER].slot - channel->end[SIDE_SERVER].domain->first_slot,
+		             2);
+	cr_expect_eq(actor_do(&world, "one", (struct command){ACTOR_CONNECT, {NO_TIMEOUT}, "db"}),
+	             CALL_NO_SLOT);
+	for (unsigned i = 0; i < 2; i++) {
+		client_write(&world, client[i], &word, sizeof(word));
+		cr_assert_eq(actor_do(&world, names[i], to_receive(handle[i], 1, NO_TIMEOUT)), sizeof(word));
+		cr_assert_eq(actor_do(&world, names[i], (struct command){ACTOR_CLOSE, {handle[i]}, NULL}),
+		             CALL_OK);
+		close(client[i]);
+	}
+	port_until_used(&world, "db", 0);
+	close(fd);
+	world_close(&world);
+}
+
 #define FILE_PORT(access, more)                                                                              \
 	"{ name = \"log\"; kind = \"file\"; context = \"" SUBJECT(                                           \
 		"two_t") "\"; file = \"%s\"; access = \"" access "\"; " more " }"
