@@ -226,9 +226,11 @@ static void identify(struct channel *channel, const struct domain *client,
 	channel->client_sid = asked->parent ? asked->parent->client_sid : asked->identity;
 }
 
-/* What was opened on this channel's behalf stays when it ends in order, with the identity that it has. */
-static void orphan_children(struct channel *parent)
+/* What was opened on this channel's behalf stays when it ends in order, with the identity that it has; or
+ * that a relabel gives it which is planned already: else the plan would not say what becomes of it. */
+static void orphan_children(const struct registry *registry, struct channel *parent)
 {
+	const struct domain *origin = registry->pinned ? channel_origin(parent) : NULL;
 	struct pending_connect *pending = &parent->end[SIDE_SERVER].domain->pending;
 
 	if (pending->active && pending->parent == parent)
@@ -237,6 +239,7 @@ static void orphan_children(struct channel *parent)
 		if (channel->parent != parent)
 			continue;
 		channel->parent = NULL;
+		channel->left_by = origin;
 		parent->n_children--;
 	}
 }
@@ -451,7 +454,7 @@ void channel_end(struct registry *registry, struct channel *channel, enum channe
 	}
 	channel_count(channel, SIDE_CLIENT);
 	channel_count(channel, SIDE_SERVER);
-	orphan_children(channel);
+	orphan_children(registry, channel);
 	close_flows(channel, side, stays);
 	channel->end[side].fate = fate;
 	if (channel->end[other].fate == END_NEW && !waits)

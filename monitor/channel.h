@@ -79,10 +79,12 @@ struct channel {
 	struct flow flow[N_SIDES];
 	policy_sid client_sid; /* effective identity of the client: its own context, or whom it speaks for */
 	uint32_t n_children;
-	bool on_behalf;          /* the client is a relay that speaks for another */
-	bool will_live[N_SIDES]; /* scratch of a judging, oldest first; of channels with children */
-	bool accepted;           /* it has left the backlog */
-	bool refused;            /* ... because the server ended: nobody has accepted it */
+	const struct domain *left_by; /* that other, if it closed after a plan was made: what the plan says of
+	                                 its identity still holds. Only compared */
+	bool on_behalf;               /* the client is a relay that speaks for another */
+	bool will_live[N_SIDES];      /* scratch of a judging, oldest first; of channels with children */
+	bool accepted;                /* it has left the backlog */
+	bool refused;                 /* ... because the server ended: nobody has accepted it */
 	bool cut_waiting; /* ... because a change cut it: what the client had sent was seen by nobody */
 	bool dead;        /* in the graveyard */
 	struct endpoint end[N_SIDES];
@@ -161,6 +163,15 @@ void channel_publish_cut(struct registry *registry, struct channel *channel);
 /* Last of all: one that was cut while it waited for an accept, and whose client had gone before, ends here.
  */
 void channel_sweep(struct registry *registry, struct channel *channel);
+
+/* The domain whose context is the channel's client identity, up the chain of those it speaks for; NULL: none,
+ * the identity stays what it is. */
+static inline const struct domain *channel_origin(const struct channel *channel)
+{
+	while (channel->parent)
+		channel = channel->parent;
+	return channel->on_behalf ? channel->left_by : channel->end[SIDE_CLIENT].domain;
+}
 
 /* What the end's inbox slot has to show in the present state. */
 enum window_part channel_part(const struct channel *channel, enum channel_side side);

@@ -22,14 +22,6 @@ static bool relabels(const struct proposal *proposal, const struct domain *domai
 	return proposal->kind == CHANGE_RELABEL && proposal->domain == domain;
 }
 
-/* The channel whose client is meant in the end: itself, or up the chain of those it speaks for. */
-static const struct channel *origin(const struct channel *channel)
-{
-	while (channel->parent)
-		channel = channel->parent;
-	return channel;
-}
-
 /* Whose contexts a proposed relabel may reach. */
 struct party {
 	const struct domain *origin; /* whose own context is the client's; NULL: nobody's */
@@ -71,9 +63,8 @@ static struct subjects subjects_now(const struct channel *channel)
 
 struct subjects proposal_subjects(const struct proposal *proposal, const struct channel *channel)
 {
-	const struct channel *first = origin(channel);
 	struct party party = {
-		.origin = first->on_behalf ? NULL : first->end[SIDE_CLIENT].domain,
+		.origin = channel_origin(channel),
 		.relay = channel->on_behalf ? channel->end[SIDE_CLIENT].domain : NULL,
 		.service = channel->service,
 	};
@@ -227,7 +218,7 @@ static void relabel(struct registry *registry, struct domain *domain, policy_sid
 	for (struct channel *channel = registry->first; channel; channel = channel->next)
 		if (channel->parent)
 			channel->client_sid = channel->parent->client_sid;
-		else if (channel->group && channel->group->client == domain)
+		else if (channel_origin(channel) == domain)
 			channel->client_sid = sid;
 }
 

@@ -150,6 +150,9 @@ void registry_unpin(struct registry *registry)
 {
 	CHECK(registry->held && registry->pinned);
 	registry->pinned = false;
+	for (struct channel *channel = registry->n_derived ? registry->first : NULL; channel;
+	     channel = channel->next)
+		channel->left_by = NULL;
 	free_channels(registry->graveyard);
 	registry->graveyard = NULL;
 }

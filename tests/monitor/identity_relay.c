@@ -292,13 +292,27 @@ static bool has_ended(struct world *world, void *opaque)
 	return ((struct ending *)opaque)->done;
 }
 
-/* Answers until the relabel had its last explanation; with n, the nth is held while the first client closes.
- */
-static unsigned relabel_while_closing(unsigned n)
+/* Answers until the relabel had its last explanation; with n, the nth is held while that channel closes. */
+static unsigned relabel_one(struct world *world, const struct pair *closing, unsigned n)
 {
 	struct change_request request = to_relabel("one", SUBJECT("four_t"));
 	struct ending ending = {0};
 	char why[WHY_BYTES];
+
+	cr_assert_eq(change_begin(world->monitor, &request, on_done, &ending, why), 0, "%s", why);
+	if (n) {
+		world_until(world, is_held, NULL, "an answer is held");
+		cr_assert(world->monitor->change, "the change ended before answer %u", n);
+		pair_close(world, closing);
+		proxy_let_go();
+	}
+	world_until(world, has_ended, &ending, "the relabel ends");
+	cr_assert_eq(ending.status, 0);
+	return proxy_answers();
+}
+
+static unsigned relabel_while_closing(unsigned n)
+{
 	struct world world;
 	struct chain chain;
 	unsigned answers;
@@ -306,16 +320,7 @@ static unsigned relabel_while_closing(unsigned n)
 	proxy_arm(n ? PROXY_HOLD : PROXY_NONE, n);
 	chain_world(&world, RULES_CHAIN);
 	chain = chain_open(&world);
-	cr_assert_eq(change_begin(world.monitor, &request, on_done, &ending, why), 0, "%s", why);
-	if (n) {
-		world_until(&world, is_held, NULL, "an answer is held");
-		cr_assert(world.monitor->change, "the change ended before answer %u", n);
-		pair_close(&world, &chain.first);
-		proxy_let_go();
-	}
-	world_until(&world, has_ended, &ending, "the relabel ends");
-	answers = proxy_answers();
-	cr_assert_eq(ending.status, 0);
+	answers = relabel_one(&world, &chain.first, n);
 	if (!n)
 		assert_chain_revoked(&world, &chain);
 	assert_flows(&chain.second,
@@ -335,4 +340,36 @@ Test(identity, h10_parent_closes_during_relabel)
 
 	for (unsigned i = n; i > 0 && stages < 4; i--, stages++)
 		(void)relabel_while_closing(i);
+}
+
+static unsigned relabel_of_its_own_server(unsigned n)
+{
+	struct world world;
+	struct pair first, own, lost;
+	unsigned answers;
+
+	proxy_arm(n ? PROXY_HOLD : PROXY_NONE, n);
+	chain_world(&world, "(call can_connect (one_t two_t)) (call can_connect (one_t one_t))"
+	                    "(call can_connect (four_t two_t)) (call can_connect (four_t four_t))"
+	                    "(call can_relay (two_t one_t)) (call can_relay (two_t four_t))"
+	                    "(call can_connect (one_t three_t))");
+	first = pair_open(&world, "one", "two", "svc");
+	own = pair_open_for(&world, &first, "one", "own");
+	lost = pair_open(&world, "one", "three", "rel"); /* so that there is something to explain */
+	answers = relabel_one(&world, &first, n);
+	assert_revoked(&world, &lost);
+	assert_flows(&own, "open open");
+	assert_flowing(&world, &own);
+	/* A later relabel does not reach the identity of one that has closed: it is four_t, and stays so. */
+	if (n)
+		change_quietly(&world, to_relabel("one", SUBJECT("one_t")), 2);
+	world_close(&world);
+	return answers;
+}
+
+/* H10: the client is the server too, so that its channel with itself has a new context at both ends or at
+ * neither: the plan holds, also if the client closes when it is made. */
+Test(identity, h10_parent_of_its_own_server_closes_during_relabel)
+{
+	(void)relabel_of_its_own_server(relabel_of_its_own_server(0));
 }

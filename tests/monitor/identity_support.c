@@ -11,9 +11,13 @@
 
 const char MANIFEST_CHAIN[] =
 	"name = \"test\"; vcpus = 2;\n"
-	"domains = (\n" ACTOR("one", "0", "") ",\n" ACTOR("two", "1", "offers = ( \"svc\" );") ",\n" ACTOR(
-		"three", "0", "offers = ( \"rel\" );") ",\n" ACTOR("four", "1",
-                                                                   "offers = ( \"aux\" );") " );\n";
+	"domains = (\n" ACTOR("one", "0", "offers = ( \"own\" );") ",\n" ACTOR(
+		"two", "1",
+		"offers = ( \"svc\" );") ",\n" ACTOR("three", "0",
+                                                     "offers = ( \"rel\" );") ",\n" ACTOR("four", "1",
+                                                                                          "offers = ( "
+                                                                                          "\"aux\" );") " );"
+													"\n";
 
 void chain_world(struct world *world, const char *rules)
 {

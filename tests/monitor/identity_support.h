@@ -7,7 +7,7 @@
 
 #include "tests/monitor/kind_support.h"
 
-extern const char MANIFEST_CHAIN[]; /* two offers "svc", three "rel", four "aux" */
+extern const char MANIFEST_CHAIN[]; /* one offers "own", two "svc", three "rel", four "aux" */
 
 /* Both relays may speak for one, who may connect to all. */
 #define RULES_CHAIN                                                                                          \
