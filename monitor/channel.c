@@ -447,7 +447,7 @@ void channel_end(struct registry *registry, struct channel *channel, enum channe
 	bool hears = channel_hears(channel, other);
 	bool waits = stays && !channel->accepted; /* for a server that is still to read it */
 
-	CHECK(registry->held && !is_gone(&channel->end[side]));
+	CHECK(registry->held && (!is_gone(&channel->end[side]) || channel->end[side].domain->guest->lost));
 	if (!channel->accepted && !waits) {
 		channel->refused = side == SIDE_SERVER;
 		leave_backlog(channel);

@@ -137,6 +137,7 @@ struct channel *channel_accept(struct registry *registry, struct domain *server)
  * An end closes it (END_CLOSED) or died (END_DIED); the peer is told. Frees the channel when no end is left.
  * A client that has sent something, or whose domain ends, leaves it in the backlog: the server accepts it,
  * reads what was sent, and is told. Not if the client may hear nothing of it, or could send nothing.
+ * What a closed end has left to be read goes when it ends again, because its guest is lost.
  */
 void channel_end(struct registry *registry, struct channel *channel, enum channel_side side,
                  enum end_fate fate);

@@ -9,13 +9,17 @@
 
 /* ---- ends ---- */
 
+/* Of a killed guest, which may still run, also those that its domains had closed, and a peer still reads. */
 static void end_channels(struct registry *registry, struct domain *domain, enum end_fate fate)
 {
+	bool all = machine_state(domain->guest->machine) == MACHINE_KILLED;
+
 	for (uint32_t i = 0; i < domain->n_slots; i++) {
 		struct channel *channel = domain->slots[i].channel;
 		enum channel_side side = (enum channel_side)domain->slots[i].side;
 
-		if (channel && (channel->end[side].fate == END_HELD || channel->end[side].fate == END_NEW))
+		if (channel &&
+		    (all || channel->end[side].fate == END_HELD || channel->end[side].fate == END_NEW))
 			channel_end(registry, channel, side, fate);
 	}
 }
@@ -45,8 +49,14 @@ void guest_lose(struct registry *registry, struct guest *guest, const char *why)
 void guest_reap(struct registry *registry, struct guest *guest)
 {
 	CHECK(registry->held && guest->lost);
-	for (uint32_t d = 0; d < guest->n_domains; d++)
-		domain_end(registry, &guest->domains[d], true, 0);
+	for (uint32_t d = 0; d < guest->n_domains; d++) {
+		struct domain *domain = &guest->domains[d];
+
+		if (domain->life == LIFE_RUNNING)
+			domain_end(registry, domain, true, 0);
+		else
+			end_channels(registry, domain, END_DIED);
+	}
 }
 
 bool guest_is_over(struct registry *registry, const struct guest *guest)

@@ -143,6 +143,69 @@ Test(cross, r2_what_a_guest_left_behind_is_cut_too)
 	world_close(&world);
 }
 
+/* A connect of five that two has not accepted, with five messages; its guest has left, or only five has. */
+static void leave_in_backlog(struct world *world, bool guest_leaves)
+{
+	uint64_t handle;
+
+	cross_open(world);
+	cr_assert_eq(actor_do(world, "five", (struct command){ACTOR_OPEN, {NO_TIMEOUT}, "svc"}), CALL_OK);
+	handle = world_mailbox(world, "five")->value[0];
+	cr_assert_eq(actor_do(world, "five", (struct command){ACTOR_SEND, {handle, 1, 5, 8, 0}, NULL}),
+	             CALL_OK);
+	if (guest_leaves)
+		guest_destroy(cross_guest(world, "other"));
+	else
+		cr_assert_eq(actor_do(world, "five", (struct command){ACTOR_CLOSE, {handle}, NULL}), CALL_OK);
+}
+
+static void expect_backlog_of_nobody(struct world *world)
+{
+	cr_expect_eq(world->monitor->registry->n_channels, 0);
+	cr_expect_eq(world_domain(world, "two")->n_used, 0);
+	cr_expect_eq(actor_do(world, "two", (struct command){ACTOR_ACCEPT, {0}, NULL}), CALL_AGAIN);
+	world_close(world);
+}
+
+/* Also what it had sent before anybody accepted: mapped from memory that has outlived its machine. */
+Test(cross, a_guest_that_leaves_before_the_accept)
+{
+	struct world world;
+	uint64_t handle;
+
+	leave_in_backlog(&world, true);
+	cr_assert_eq(actor_do(&world, "two", (struct command){ACTOR_ACCEPT, {0}, NULL}), CALL_OK);
+	handle = world_mailbox(&world, "two")->value[0];
+	cr_assert_eq(actor_do(&world, "two", (struct command){ACTOR_RECEIVE, {handle, 6, 0}, NULL}),
+	             CALL_PEER_CLOSED);
+	cr_assert_eq(world_mailbox(&world, "two")->value[0], 5);
+	cr_assert_eq(actor_do(&world, "two", (struct command){ACTOR_CLOSE, {handle}, NULL}), CALL_OK);
+	expect_backlog_of_nobody(&world);
+}
+
+Test(cross, r2_what_a_guest_left_in_a_backlog_is_cut_too)
+{
+	struct world world;
+	json_t *report;
+
+	leave_in_backlog(&world, true);
+	report = world_push(&world, POLICY_NOTHING, STOP_AFFECTED);
+	cr_expect_eq(report_number(report, "flows.cut"), 1);
+	cr_expect_eq(report_number(report, "cuts.0.discarded_messages"), 5);
+	json_decref(report);
+	expect_backlog_of_nobody(&world);
+}
+
+Test(cross, a_lost_guest_leaves_nothing_in_a_backlog)
+{
+	struct world world;
+
+	leave_in_backlog(&world, false);
+	lose(&world, cross_guest(&world, "other"), LOSS_KILLED);
+	cross_until_over(&world, cross_guest(&world, "other"));
+	expect_backlog_of_nobody(&world);
+}
+
 /* I8, H7: runs follow each other while a peer holds ends of some of them; it can tell them apart, and memory
  * is given back. */
 Test(cross, i8_h7_a_guest_that_is_started_again_and_again)
