@@ -269,11 +269,26 @@ uint64_t guest_mappings_allowed(void)
 /*
  * Of a channel's two ends at most one shows a header alone: it writes a flow that its peer sees whole
  * (channel_part). So two slots are three mappings at worst and not four. That is so of all guests together,
- * since an end and its peer can be in two of them.
+ * since an end and its peer can be in two of them. Not if their slots differ in size: then what is seen whole
+ * can have a tombstone behind it.
  */
-static uint64_t worst_mappings(const struct guest *guest)
+static uint64_t worst_mappings(const struct guest *guest, bool alike)
 {
-	return window_worst_mappings(guest->machine) - machine_total_slots(guest->machine) / 2;
+	return window_worst_mappings(guest->machine) - (alike ? machine_total_slots(guest->machine) / 2 : 0);
+}
+
+/* Registry lock. */
+static uint64_t worst_of_all(const struct registry *registry, const struct guest *guest)
+{
+	uint64_t needed = MAPPINGS_RESERVE;
+	bool alike = true;
+
+	for (uint32_t g = 0; g < registry->n_guests; g++)
+		alike &= machine_bulk_bytes(registry->guests[g]->machine) ==
+		         machine_bulk_bytes(guest->machine);
+	for (uint32_t g = 0; g < registry->n_guests; g++)
+		needed += worst_mappings(registry->guests[g], alike);
+	return needed + worst_mappings(guest, alike);
 }
 
 /*
@@ -282,12 +297,10 @@ static uint64_t worst_mappings(const struct guest *guest)
  */
 static int mappings_check(struct monitor *monitor, const struct guest *guest, char why[static WHY_BYTES])
 {
-	uint64_t needed = worst_mappings(guest) + MAPPINGS_RESERVE;
 	uint64_t allowed = monitor->mappings_allowed;
 	struct registry *registry = registry_lock(monitor);
+	uint64_t needed = worst_of_all(registry, guest);
 
-	for (uint32_t g = 0; g < registry->n_guests; g++)
-		needed += worst_mappings(registry->guests[g]);
 	registry_unlock(registry);
 	if (!allowed || needed <= allowed)
 		return 0;

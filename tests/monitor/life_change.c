@@ -241,3 +241,37 @@ Test(life, a_new_run_has_new_generations_and_zeroed_outboxes)
 	}
 	world_close(&world);
 }
+
+#define SIZED(name, bulk)                                                                                    \
+	"name = \"" name "\"; bulk_bytes = " bulk                                                            \
+	"; domains = ( { name = \"five\"; program = \"" TEST_DOMAINS                                         \
+	"t_actor.elf\"; context = \"system_u:system_r:three_t:s0\"; } );\n"
+
+static uint64_t mappings_of(struct world *world, const char *guest)
+{
+	const struct machine *machine = life_find(world, guest)->guest->machine;
+
+	return window_worst_mappings(machine) - machine_total_slots(machine) / 2;
+}
+
+/* I3: what is seen of a slot that is shorter than the reader's has a tombstone behind it, so that both ends
+ * of a channel can need two mappings. A guest whose windows might not fit does not start. */
+Test(life, slots_of_two_sizes_need_more_mappings)
+{
+	struct world world;
+	struct told told;
+
+	world_open(&world, NULL);
+	life_define(&world, SIZED("a", "65536"), true);
+	life_define(&world, SIZED("b", "131072"), true);
+	life_define(&world, SIZED("c", "65536"), true);
+	life_start(&world, "a");
+	/* Exactly as many as another guest like "a" needs, and the reserve. */
+	world.monitor->mappings_allowed = mappings_of(&world, "test") + 2 * mappings_of(&world, "a") + 4096;
+	life_begin(&world, life_find(&world, "b"), false, &told);
+	life_finish(&world, &told);
+	cr_expect_eq(told.error, -ENOSPC, "%d %s", told.error, told.why);
+	cr_expect(strstr(told.why, "vm.max_map_count="), "%s", told.why);
+	life_start(&world, "c");
+	world_close(&world);
+}
