@@ -167,17 +167,12 @@ void connection_open(struct connection *connection)
 
 /* ---- as client ---- */
 
-static void line_up(struct connection *connection, bool first)
+static void line_up(struct connection *connection)
 {
 	struct port *port = connection->port;
 
 	connection->state = CONNECTION_WAITING;
-	connection->next = first ? port->waiting_first : NULL;
-	if (first) {
-		port->waiting_first = connection;
-		port->waiting_last = port->waiting_last ? port->waiting_last : connection;
-		return;
-	}
+	connection->next = NULL;
 	if (port->waiting_last)
 		port->waiting_last->next = connection;
 	else
@@ -198,7 +193,7 @@ static struct connection *next_in_line(struct port *port)
 
 void connection_begin(struct connection *connection)
 {
-	line_up(connection, false);
+	line_up(connection);
 	port_advance(connection->port);
 }
 
@@ -256,7 +251,7 @@ static bool take_outcome(struct port *port)
 		return false;
 	port->asking = NULL;
 	if (result == CALL_BUSY) {
-		line_up(connection, true);
+		line_up(connection); /* the next in line may get another instance, which has room */
 		retry_later(port);
 		return false;
 	}

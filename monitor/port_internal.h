@@ -58,7 +58,7 @@ struct port {
 	struct connection *connections; /* from->connections of them */
 	struct connection **by_slot;    /* counted from the domain's first; NULL: none of ours */
 	uint32_t n_used;
-	struct connection *waiting_first, *waiting_last; /* to connect, oldest first */
+	struct connection *waiting_first, *waiting_last; /* to connect, who asks next first */
 	struct connection *asking;                       /* a domain has one connect at a time */
 
 	/* LISTEN: the socket. CONNECT: the directory of the socket (O_PATH). STDIO, FILE: to read and to

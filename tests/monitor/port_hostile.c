@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/un.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/monitor/port_support.h"
@@ -226,5 +227,70 @@ Test(port_hostile, a_guest_that_dies)
 	fd = client_open(path, SOCK_SEQPACKET);
 	cr_expect_eq(client_read(&world, fd, &byte, 1), 0, "nobody is there any more");
 	close(fd);
+	world_close(&world);
+}
+
+/* two keeps the store of s0, four that of s1; clients get theirs by their uid. */
+#define KEEPER(name, level)                                                                                  \
+	"{ name = \"" name "\"; program = \"" TEST_DOMAINS "t_actor.elf\"; slots = 80; context = "           \
+	"\"system_u:system_r:two_t:" level                                                                   \
+	"\"; offers = ({ name = \"store\"; context = \"" SUBJECT("store_t") "\"; }); }"
+#define CLIENT(uid, level) "{ uid = " uid "; context = \"system_u:system_r:one_t:" level "\"; }"
+#define N_CROWD (MAX_BACKLOG + 6u)
+
+static const char TWO_STORES[] =
+	"name = \"test\"; bulk_bytes = 4096; domains = (" KEEPER("two", "s0") ", " KEEPER(
+		"four", "s1") ");"
+			      "ports = ( { name = \"web\"; kind = \"listen\"; context = \"" SUBJECT(
+				      "three_t") "\"; socket = \"%s\"; "
+						 "mode = \"0666\"; to = \"store\"; connections = 80; "
+						 "clients = ( " CLIENT("61000", "s0") ", " CLIENT(
+							 "61001", "s1") " ); } );";
+
+static const char TWO_STORES_RULES[] =
+	"(type store_t) (call a_domain (store_t)) (typemember one_t store_t channel two_t)"
+	"(call can_connect (one_t two_t)) (call can_connect (one_t store_t))"
+	"(call can_relay (three_t one_t))";
+
+static int open_as(const char *path, uid_t uid)
+{
+	int fd;
+
+	cr_assert_eq(seteuid(uid), 0, "%m");
+	fd = client_open(path, SOCK_STREAM);
+	cr_assert_eq(seteuid(0), 0, "%m");
+	return fd;
+}
+
+static bool is_served(struct world *world, void *opaque)
+{
+	(void)opaque;
+	return world_domain(world, "four")->services[0].n_backlog > 0;
+}
+
+/* H7: an instance that accepts nobody holds up its own clients, and not those of another. */
+Test(port_hostile, a_full_backlog_of_another_instance)
+{
+	static char text[8192];
+	static policy_files policy;
+	struct world world;
+	int fds[N_CROWD];
+
+	if (getuid() != 0)
+		cr_skip_test("clients of several uids need root");
+	policy = policy_of(TWO_STORES_RULES);
+	snprintf(text, sizeof(text), TWO_STORES, test_path("web.sock"));
+	world_open(&world, &(struct world_options){.manifest = text, .policy = policy});
+	cr_assert_eq(chmod(test_folder(), 0711), 0); /* others come in */
+	for (unsigned i = 0; i < N_CROWD; i++) {
+		fds[i] = open_as(test_path("web.sock"), 61000);
+		port_until_used(&world, "web", i + 1);
+	}
+	cr_assert_eq(world_domain(&world, "two")->services[0].n_backlog, MAX_BACKLOG);
+	int other = open_as(test_path("web.sock"), 61001);
+	world_until(&world, is_served, NULL, "the other instance is reached");
+	for (unsigned i = 0; i < N_CROWD; i++)
+		close(fds[i]);
+	close(other);
 	world_close(&world);
 }
