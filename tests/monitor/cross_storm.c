@@ -44,6 +44,8 @@ Test(cross, h4_storm_on_one_slot)
 	cr_assert_eq(answers(&world, "one"), N_STORM);
 	cr_assert_gt(n_pushes, 1);
 	world_push_quietly(&world, POLICY_OPEN, STOP_ALL);
+	/* One that was granted after its time-out is given back by the next connect. */
+	cr_assert_eq(connect_result(&world, "one", "nobody"), CALL_NO_SERVICE);
 	actor_end_loop(&world, "six");
 	actor_end_loop(&world, "five");
 	cr_assert_eq(actor_finish(&world, "six"), CALL_OK);
