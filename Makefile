@@ -185,7 +185,7 @@ $(BUILD)/tests/libvirt: | build/.test-deps $(BUILD)/portcullis $(PROGRAMS) $(fil
 
 # tests/monitor makes things go wrong from outside, by --wrap (tests/monitor/world_*.h). monitor-control is the
 # suite with a commit that takes nothing away: a test of the suite runs it, and it must fail.
-MONITOR_WRAP := launcher_spawn execve machine_begin machine_build mediation_request mmap malloc calloc realloc reallocarray strdup
+MONITOR_WRAP := launcher_spawn execve machine_begin machine_build mediation_request mmap fallocate malloc calloc realloc reallocarray strdup
 comma := ,
 $(BUILD)/tests/monitor $(BUILD)/tests/monitor-control: SUITE_LD := $(addprefix -Wl$(comma)--wrap=,$(MONITOR_WRAP))
 $(BUILD)/tests/monitor: | build/.test-deps $(BUILD)/tests/monitor-control $(BUILD)/portcullis $(filter build/tests/domains/t_% build/tests/kernels/%,$(HOSTILE))

@@ -132,13 +132,11 @@ void channel_follow(struct registry *registry, struct channel *channel, enum cha
 
 	if (end->part == part)
 		return;
-	if (end->domain->guest->lost) /* its whole inbox window is closed */
-		channel_shows(end, WINDOW_NONE);
-	else if (window_set(end->domain->guest->machine, end->slot, peer->domain->guest->machine, peer->slot,
-	                    part) < 0)
+	if (!end->domain->guest->lost && window_set(end->domain->guest->machine, end->slot,
+	                                            peer->domain->guest->machine, peer->slot, part) < 0)
 		guest_lose(registry, end->domain->guest, "the host refused a mapping");
-	else
-		channel_shows(end, part);
+	/* Of a lost guest the whole inbox window is closed. */
+	channel_shows(end, end->domain->guest->lost ? WINDOW_NONE : part);
 }
 
 void channel_fetch_records(const struct channel *channel)

@@ -38,7 +38,7 @@ static bool is_same(const struct placement_key *a, const struct placement_key *b
 /* From i to below end; end: none. */
 static uint32_t first_free(const struct domain *domain, uint32_t i, uint32_t end)
 {
-	while (i < end && domain->slots[i].channel)
+	while (i < end && (domain->slots[i].channel || domain->slots[i].unusable))
 		i++;
 	return i;
 }

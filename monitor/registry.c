@@ -177,7 +177,8 @@ int domain_take_slot(struct domain *domain, struct channel *channel, uint8_t sid
 	domain->slots[i].channel = channel;
 	domain->slots[i].side = side;
 	domain->slots[i].generation++;
-	while (domain->lowest_free < domain->n_slots && domain->slots[domain->lowest_free].channel)
+	while (domain->lowest_free < domain->n_slots &&
+	       (domain->slots[domain->lowest_free].channel || domain->slots[domain->lowest_free].unusable))
 		domain->lowest_free++;
 	domain->n_used++;
 	return (int)(domain->first_slot + i);
@@ -190,10 +191,11 @@ void domain_give_slot(struct domain *domain, uint32_t slot)
 	CHECK(i < domain->n_slots && domain->slots[i].channel);
 	if (domain->guest->gone) /* and its memory goes with its last channel */
 		return;
-	/* A slot whose old bytes cannot be taken away is never used again (I8). */
-	if (window_outbox_reset(domain->guest->machine, slot) < 0)
-		return;
 	domain->slots[i].channel = NULL;
+	/* A slot whose old bytes cannot be taken away is never used again (I8). */
+	domain->slots[i].unusable = window_outbox_reset(domain->guest->machine, slot) < 0;
+	if (domain->slots[i].unusable)
+		return;
 	placement_given(domain, i);
 	domain->n_used--;
 	if (i < domain->lowest_free)

@@ -47,9 +47,10 @@ struct service_name {
 
 /* One slot of a domain. */
 struct slot {
-	struct channel *channel; /* NULL: free */
+	struct channel *channel; /* NULL: free, or unusable */
 	uint8_t side;            /* which end of the channel */
 	bool to_sever;           /* scratch of a plan that is being made */
+	bool unusable;           /* what was written there cannot be taken away (I8) */
 	uint64_t generation;     /* grows with each use; 48 bits are published */
 };
 

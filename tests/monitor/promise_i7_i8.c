@@ -2,11 +2,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "guest/abi/call.h"
 #include "guest/abi/record.h"
 #include "guest/abi/ring.h"
 #include "monitor/mediation.h"
 #include "monitor/proposal.h"
 #include "tests/monitor/world.h"
+#include "tests/monitor/world_faults.h"
 #include "vmm/window.h"
 
 static void expect_no_trace(struct world *world, const char *name, const char *service, int64_t expected)
@@ -166,5 +168,64 @@ Test(promise, i8_slot_waits_until_its_last_reader_has_closed)
 	first = pair_open(&world, "one", "two", "svc");
 	cr_assert_eq(first.channel->end[SIDE_CLIENT].slot, slot);
 	cr_assert_eq(pair_receive(&world, &first, false, 1), CALL_AGAIN);
+	world_close(&world);
+}
+
+static void expect_free(struct world *world, const char *name, uint64_t slot)
+{
+	const struct domain *domain = world_domain(world, name);
+
+	cr_expect_null(domain->slots[slot - domain->first_slot].channel, "%s keeps a channel that is gone",
+	               name);
+}
+
+/* A slot whose bytes the host does not take back is nobody's any more, and used by nobody. */
+Test(promise, i8_a_slot_that_cannot_be_cleaned)
+{
+	struct world world;
+	struct pair first, second;
+	uint32_t slot[N_SIDES];
+
+	world_open(&world, NULL);
+	first = pair_open(&world, "one", "two", "svc");
+	for (unsigned side = 0; side < N_SIDES; side++)
+		slot[side] = first.channel->end[side].slot;
+	fault_holes(true);
+	pair_close(&world, &first);
+	fault_holes(false);
+	expect_free(&world, "one", slot[SIDE_CLIENT]);
+	expect_free(&world, "two", slot[SIDE_SERVER]);
+	second = pair_open(&world, "one", "two", "svc");
+	for (unsigned side = 0; side < N_SIDES; side++)
+		cr_expect_neq(second.channel->end[side].slot, slot[side]);
+	world_close(&world);
+}
+
+static bool has_no_channel(struct world *world, void *opaque)
+{
+	(void)opaque;
+	return !world->monitor->registry->first;
+}
+
+/* A close that the host refuses the mapping for loses the guest, and no slot keeps the channel. */
+Test(promise, i3_a_close_without_a_mapping)
+{
+	struct world world;
+	struct pair pair;
+	uint32_t slot[N_SIDES];
+
+	world_open(&world, NULL);
+	pair = pair_open(&world, "one", "two", "svc");
+	for (unsigned side = 0; side < N_SIDES; side++)
+		slot[side] = pair.channel->end[side].slot;
+	/* What the server leaves unread stays mapped until the client closes. */
+	cr_assert_eq(pair_send(&world, &pair, false, 1, 1), CALL_OK);
+	cr_assert_eq(actor_do(&world, "two", (struct command){ACTOR_CLOSE, {pair.at_server}, NULL}), CALL_OK);
+	fault_mappings(true);
+	actor_begin(&world, "one", (struct command){ACTOR_CLOSE, {pair.at_client}, NULL});
+	world_until(&world, has_no_channel, NULL, "the guest is lost");
+	fault_mappings(false);
+	expect_free(&world, "one", slot[SIDE_CLIENT]);
+	expect_free(&world, "two", slot[SIDE_SERVER]);
 	world_close(&world);
 }

@@ -100,6 +100,25 @@ void fault_mappings(bool fail)
 	__atomic_store_n(&mappings_fail, fail, __ATOMIC_SEQ_CST);
 }
 
+static bool holes_fail; /* atomic */
+
+int __real_fallocate(int fd, int mode, off_t offset, off_t bytes);
+int __wrap_fallocate(int fd, int mode, off_t offset, off_t bytes);
+
+int __wrap_fallocate(int fd, int mode, off_t offset, off_t bytes)
+{
+	if (__atomic_load_n(&holes_fail, __ATOMIC_SEQ_CST)) {
+		errno = ENOMEM;
+		return -1;
+	}
+	return __real_fallocate(fd, mode, offset, bytes);
+}
+
+void fault_holes(bool fail)
+{
+	__atomic_store_n(&holes_fail, fail, __ATOMIC_SEQ_CST);
+}
+
 /* ---- handlers ---- */
 
 static struct {

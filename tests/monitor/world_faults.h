@@ -17,6 +17,9 @@ bool fault_allocation_fired(void);
 /* From now on every mapping that replaces another (MAP_FIXED) fails with ENOMEM, as at vm.max_map_count. */
 void fault_mappings(bool fail);
 
+/* From now on nothing that was written to an outbox can be given back. */
+void fault_holes(bool fail);
+
 /* The next INFO hypercall of a guest stays in its handler until fault_let_handler_go. */
 void fault_hold_handler(void);
 bool fault_handler_is_held(void);
