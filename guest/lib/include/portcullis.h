@@ -82,16 +82,17 @@ struct channel;
  * is sent until then waits for it, 64 messages and one bulk area at most, also when this end closes
  * meanwhile. CALL_DENIED, CALL_NO_SERVICE, CALL_NO_SLOT, CALL_QUARANTINED: the host's answer. CALL_PEER_DIED:
  * the service has ended. CALL_BUSY: 64 connects wait for its accept already. CALL_TIMED_OUT: no answer in
- * time, nothing is left open; one that the host knows comes at once. CALL_BAD_ARGUMENT: no name, or one of
- * more than 31 bytes. A service of the own guest comes before those of other guests; "guest/service" means
- * that guest's alone. Over a flow that policy lets nobody answer on, it succeeds whether or not anybody
+ * time; one that is granted later is given back by this domain's next connect. CALL_BAD_ARGUMENT: no name, or
+ * one of more than 31 bytes. A service of the own guest comes before those of other guests; "guest/service"
+ * means that guest's alone. Over a flow that policy lets nobody answer on, it succeeds whether or not anybody
  * accepts.
  */
 int channel_connect(const char *service, uint64_t timeout_ns, struct channel **channel);
 
 /*
  * Waits until the service has accepted; CALL_OK also if it has closed since.
- * CALL_REVOKED, CALL_PEER_CLOSED, CALL_PEER_DIED: that happened before it was accepted. CALL_TIMED_OUT,
+ * CALL_REVOKED: a flow of it was cut before it was accepted; channel_info tells which. CALL_PEER_CLOSED,
+ * CALL_PEER_DIED: that happened before. CALL_TIMED_OUT,
  * CALL_AGAIN, CALL_NOT_OPEN. The channel stays open whatever it says: close it.
  */
 int channel_await(struct channel *channel, uint64_t timeout_ns);
