@@ -188,9 +188,9 @@ def revoke_plot(data):
 
 
 def many_plot(all_of):
-    colours = ("#1f5fa8", "#2e8b57", "#b5651d")
+    colours = ("#1f5fa8", "#2e8b57", "#b5651d", "#8a5fb0")
     text, plots = "", []
-    for name, colour in zip(MANY, colours):
+    for name, colour in zip(MANY, colours, strict=True):
         data = all_of.get(name)
         if not data or not data.get("rows"):
             continue
